@@ -1,0 +1,78 @@
+"""Rejects candidates that cannot work, without running them."""
+
+from __future__ import annotations
+
+import builtins
+import symtable
+import warnings
+from collections.abc import Iterator
+from functools import lru_cache
+
+from shrinkrepro.program.source import Program
+
+_BUILTIN = frozenset(dir(builtins)) | {
+    "__file__",
+    "__name__",
+    "__doc__",
+    "__spec__",
+    "__package__",
+    "__loader__",
+    "__builtins__",
+    "__path__",
+    "__annotations__",
+}
+
+
+def invalid(program: Program, allowed: frozenset[str] = frozenset()) -> str | None:
+    """Why the program cannot run: a file does not compile, or a name that is read is bound nowhere in its file.
+
+    `allowed` are names that the original program already read without binding them in sight (set by `exec`, say).
+    None when nothing speaks against a run.
+    """
+    for file in program:
+        problem = _syntax_problem(file.text)
+        if problem is not None:
+            return problem
+        unbound = unbound_names(file.text) - allowed
+        if unbound:
+            return f"{file.path}: {', '.join(sorted(unbound))} bound nowhere"
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _syntax_problem(text: str) -> str | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)
+            compile(text, "candidate", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
+        return f"{type(problem).__name__}: {problem}"
+    return None
+
+
+@lru_cache(maxsize=4096)
+def unbound_names(text: str) -> frozenset[str]:
+    """The global names that `text` reads somewhere and binds nowhere; none when it imports `*`.
+
+    Blind to order and to branches, so a name in this set is missing for certain (or built in by other means), while a
+    name outside it may still be missing when it is read.
+    """
+    top = symtable.symtable(text, "candidate", "exec")
+    read: set[str] = set()
+    bound: set[str] = set()
+    for table in _tables(top):
+        for symbol in table.get_symbols():
+            here = table is top or symbol.is_declared_global()
+            if here and (symbol.is_assigned() or symbol.is_imported()):
+                bound.add(symbol.get_name())
+            if symbol.is_referenced() and (table is top or symbol.is_global()):
+                read.add(symbol.get_name())
+    if "import *" in text:
+        return frozenset()
+    return frozenset(read - bound - _BUILTIN)
+
+
+def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
+    yield table
+    for child in table.get_children():
+        yield from _tables(child)

@@ -1,0 +1,219 @@
+"""The program that is being reduced: immutable source files whose every character knows where it came from."""
+
+from __future__ import annotations
+
+import ast
+import bisect
+import io
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+_LAYOUT = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+    tokenize.ENCODING,
+}
+
+
+@dataclass(frozen=True, order=True)
+class Span:
+    """Characters `start` to `end` (exclusive) of the file at `path` in one version of a program."""
+
+    path: str
+    start: int
+    end: int
+
+    def __contains__(self, other: Span) -> bool:
+        return self.path == other.path and self.start <= other.start and other.end <= self.end
+
+    @property
+    def empty(self) -> bool:
+        """Whether it covers no character: a place to insert at."""
+        return self.start == self.end
+
+
+@dataclass(frozen=True)
+class Run:
+    """Characters from `start` on, `length` of them, were copied from `offset` on in the original file `path`."""
+
+    start: int
+    length: int
+    path: str
+    offset: int
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One file: its path relative to the program's root, its text, and the runs of text copied from the original.
+
+    Characters outside every run are literal text that a rewrite brought in.
+    """
+
+    path: str
+    text: str
+    runs: tuple[Run, ...]
+
+    @classmethod
+    def original(cls, path: str, text: str) -> SourceFile:
+        """A file as the user wrote it: one run that covers all of it."""
+        return cls(path, text, (Run(0, len(text), path, 0),) if text else ())
+
+    def origins(self, start: int, end: int) -> Iterator[Run]:
+        """The parts of the runs that lie between `start` and `end`, clipped to them."""
+        first = max(0, bisect.bisect_right(self.runs, start, key=lambda run: run.start) - 1)
+        for run in self.runs[first:]:
+            if run.start >= end:
+                return
+            low, high = max(run.start, start), min(run.start + run.length, end)
+            if low < high:
+                yield Run(low, high - low, run.path, run.offset + low - run.start)
+
+    @cached_property
+    def line_starts(self) -> tuple[int, ...]:
+        """The offset of each line's first character; line numbers count from 1, so line n starts at index n - 1."""
+        starts = [0]
+        starts.extend(i + 1 for i, character in enumerate(self.text) if character == "\n")
+        return tuple(starts)
+
+    def line_at(self, offset: int) -> int:
+        """The number, from 1, of the line that holds the character at `offset`."""
+        return bisect.bisect_right(self.line_starts, offset)
+
+    def offset_of(self, line: int, column: int = 0) -> int:
+        """The offset of the character in `column` (characters, from 0) of `line` (from 1), kept inside the text."""
+        if line > len(self.line_starts):
+            return len(self.text)
+        return min(self.line_starts[line - 1] + column, len(self.text))
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """How the program is started.
+
+    `root` is the absolute folder that the files' paths are relative to, `entry` the path of the script in it, `cwd`
+    the folder it is started in, `argv` its arguments, `module` the dotted name for `-m`, `environment` what to add to
+    the environment variables.
+    """
+
+    root: str
+    entry: str
+    cwd: str
+    argv: tuple[str, ...] = ()
+    module: str | None = None
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Program:
+    """An immutable set of source files and the way to start them."""
+
+    files: tuple[SourceFile, ...]
+    invocation: Invocation
+    _by_path: dict[str, SourceFile] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_path", {file.path: file for file in self.files})
+
+    @classmethod
+    def of(cls, text: str, path: str = "program.py") -> Program:
+        """A program of one file, for tests and examples; it lives in no folder in particular."""
+        return cls((SourceFile.original(path, text),), Invocation(root="/", entry=path, cwd="/"))
+
+    def __getitem__(self, path: str) -> SourceFile:
+        return self._by_path[path]
+
+    def __hash__(self) -> int:
+        return hash(self.texts)
+
+    @property
+    def entry(self) -> SourceFile:
+        """The script that is started."""
+        return self._by_path[self.invocation.entry]
+
+    @property
+    def texts(self) -> tuple[tuple[str, str], ...]:
+        """Path and text of every file: what decides how the program behaves."""
+        return tuple((file.path, file.text) for file in self.files)
+
+    def text(self, span: Span) -> str:
+        """The characters of `span`."""
+        return self._by_path[span.path].text[span.start : span.end]
+
+    def __iter__(self) -> Iterator[SourceFile]:
+        return iter(self.files)
+
+
+def count_tokens(text: str) -> int:
+    """How many tokens `text` has, layout and comments not counted."""
+    return sum(token.type not in _LAYOUT for token in tokenize.generate_tokens(io.StringIO(text).readline))
+
+
+def count_statements(text: str) -> int:
+    """How many statements `text` has, compound ones and those inside them counted one each."""
+    return sum(isinstance(node, ast.stmt) for node in ast.walk(ast.parse(text)))
+
+
+def count_lines(text: str) -> int:
+    """How many lines `text` has."""
+    return len(text.splitlines())
+
+
+def count_writes(text: str) -> int:
+    """How many statements and calls of `text` are written in a form that can write a tensor in place."""
+    return sum(_writes(node) for node in ast.walk(ast.parse(text)))
+
+
+def _writes(node: ast.AST) -> bool:
+    match node:
+        case ast.AugAssign():
+            return True
+        case ast.Assign(targets=targets):
+            return any(isinstance(target, ast.Subscript) for target in targets)
+        case ast.Call(func=ast.Attribute(attr=name)) if name.endswith("_") and not name.endswith("__"):
+            return True
+        case ast.keyword(arg="out") | ast.keyword(arg="inplace", value=ast.Constant(value=True)):
+            return True
+    return False
+
+
+@dataclass(frozen=True, order=True)
+class Size:
+    """How large a program is: the order in which two programs are compared, most important first.
+
+    In-place forms come first, because each is a suspect that the reader of the result has to clear. White space does
+    not count as characters.
+    """
+
+    writes: int
+    tokens: int
+    statements: int
+    characters: int
+
+    @classmethod
+    def of(cls, program: Program) -> Size:
+        """The size of all files together; they must be valid Python."""
+        texts = [file.text for file in program]
+        return cls(
+            sum(map(count_writes, texts)),
+            sum(map(count_tokens, texts)),
+            sum(map(count_statements, texts)),
+            sum(len("".join(text.split())) for text in texts),
+        )
+
+
+def original_lines(program: Program, span: Span, original: Program) -> frozenset[tuple[str, int]]:
+    """The lines (path, number) of `original` that `span` was copied from; white space does not count."""
+    file = program[span.path]
+    lines: set[tuple[str, int]] = set()
+    for run in file.origins(span.start, span.end):
+        source = original[run.path]
+        for position, character in enumerate(file.text[run.start : run.start + run.length], run.offset):
+            if not character.isspace():
+                lines.add((run.path, source.line_at(position)))
+    return frozenset(lines)
