@@ -1,0 +1,149 @@
+"""Reading autograd graphs without holding or disturbing them.
+
+Three facts carry this module. A graph node owns a dictionary (`metadata`), so what is known about a node can be
+kept in the node itself and dies with it. A tensor's version counter can be shared without sharing its memory. A
+saved tensor that was written since raises PyTorch's own message when it is read.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+PHRASE = "modified by an inplace operation"
+COPY_SLICES = "torch::autograd::CopySlices"
+
+Node = Any  # graph nodes share no Python base class
+
+_EMPTY = torch.empty(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A tensor as a node saved it.
+
+    `attribute` is None where the node hides it. `probe` shares the tensor's version counter; it is None, and
+    `version` unknown, when the tensor had been written before anybody looked.
+    """
+
+    attribute: str | None
+    version: int | None
+    shape: tuple[int, ...] | None
+    probe: torch.Tensor | None
+
+
+def version(tensor: torch.Tensor) -> int | None:
+    """The tensor's version, or None where it has no counter (inference tensors)."""
+    try:
+        return tensor._version
+    except RuntimeError:
+        return None
+
+
+def probe(tensor: torch.Tensor) -> torch.Tensor | None:
+    """An empty tensor that shares the version counter of `tensor`, none of its memory and none of its graph.
+
+    None for layouts (sparse, nested) whose tensors cannot change places with a dense one.
+    """
+    try:
+        alias = tensor.detach()
+        alias.data = _EMPTY
+    except (RuntimeError, NotImplementedError, TypeError):
+        return None
+    return alias
+
+
+def storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
+    """The memory behind `tensor`, or None for layouts that have none of their own."""
+    try:
+        return tensor.untyped_storage()
+    except (RuntimeError, NotImplementedError):
+        return None
+
+
+def node_of(tensor: torch.Tensor) -> Node | None:
+    """The node that made `tensor`.
+
+    Asking a view made under no_grad whose base was then written with gradients raises: such a view has none to show.
+    """
+    try:
+        return tensor.grad_fn
+    except RuntimeError:
+        return None
+
+
+def tensors_in(values: Iterable[Any], depth: int = 6) -> list[torch.Tensor]:
+    """The tensors among `values`, looked for inside lists, tuples and dictionaries down to `depth`, each once."""
+    found: dict[int, torch.Tensor] = {}
+    _collect(values, found, depth)
+    return list(found.values())
+
+
+def saved_by(node: Node) -> Iterator[Saved]:
+    """The tensors that `node` saved and shows, as they are now."""
+    for attribute in attributes(node):
+        try:
+            value = getattr(node, attribute)
+        except RuntimeError as problem:
+            # Freed by a backward pass that used it up, or written already: only the latter can still fail.
+            if PHRASE in str(problem):
+                yield Saved(attribute, None, None, None)
+            continue
+        for tensor in value if isinstance(value, (tuple, list)) else (value,):
+            if isinstance(tensor, torch.Tensor):
+                yield snapshot(attribute, tensor)
+
+
+def snapshot(attribute: str | None, tensor: torch.Tensor) -> Saved:
+    """A tensor saved under `attribute`, with the version that it has now."""
+    return Saved(attribute, version(tensor), tuple(tensor.shape), probe(tensor))
+
+
+def complaint(node: Node, attribute: str) -> str | None:
+    """What PyTorch says when the saved tensor is read now, or None if it lets us."""
+    try:
+        getattr(node, attribute)
+    except RuntimeError as problem:
+        return str(problem)
+    return None
+
+
+def reachable(roots: Iterable[Node]) -> Iterator[Node]:
+    """Every node below `roots`, each once."""
+    seen: set[Node] = set()
+    todo = list(roots)
+    while todo:
+        node = todo.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        yield node
+        todo.extend(below for below, _ in node.next_functions)
+
+
+def attributes(node: Node) -> tuple[str, ...]:
+    """The attributes under which `node` shows saved tensors."""
+    return _attributes(type(node))  # type: ignore[arg-type]  # a type is hashable
+
+
+@functools.cache
+def _attributes(kind: Hashable) -> tuple[str, ...]:  # listing a type's attributes is slow
+    names = dir(kind)
+    if "saved_tensors" in names:  # a custom Function
+        return ("saved_tensors",)
+    raw = "_raw_saved_"  # only saved tensors have this twin, saved numbers and sizes do not
+    return tuple(f"_saved_{name[len(raw) :]}" for name in names if name.startswith(raw))
+
+
+def _collect(values: Iterable[Any], found: dict[int, torch.Tensor], depth: int) -> None:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            found[id(value)] = value
+        elif depth and isinstance(value, (list, tuple)):
+            _collect(value, found, depth - 1)
+        elif depth and isinstance(value, dict):
+            _collect(value.values(), found, depth - 1)

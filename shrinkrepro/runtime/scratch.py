@@ -1,0 +1,112 @@
+"""The scratch folder of one run: a view of the user's folder in which new files can be made.
+
+Folders are real, files are links. A program finds by relative paths what it finds in its own folder, what it makes
+beside them lands in the scratch folder, and what it removes or renames is a link. Only writing *through* a link would
+reach the user's file: that is for the guard to refuse.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import stat
+import uuid
+from collections import deque
+from collections.abc import Iterator
+
+__all__ = ["build_view", "remove_tree"]
+
+_ENVIRONMENT_MARKS = frozenset({"pyvenv.cfg", "conda-meta"})
+
+
+def build_view(source: str, target: str, *, most: int = 2000) -> None:
+    """Show the content of folder `source` in the existing, empty folder `target`.
+
+    Every file below `source` becomes a link in a real folder. A folder is linked as a whole when it is hidden, a
+    virtual environment or itself a link, when it cannot be listed, or when the view would grow past `most` entries
+    (upper folders come first; the top one is always shown in full). A `target` inside `source` is left out.
+    """
+    source, target = os.path.realpath(source), os.path.realpath(target)
+    pending = deque([(source, target)])
+    shown = 0
+    while pending:
+        origin, mirror = pending.popleft()
+        entries = _entries(origin, None if origin == source else most - shown)
+        if entries is None:
+            os.symlink(origin, mirror)
+            continue
+        shown += len(entries)
+        if origin != source:
+            os.mkdir(mirror)
+        for entry in entries:
+            place = f"{mirror}/{entry.name}"
+            if not entry.is_dir(follow_symlinks=False) or entry.name.startswith("."):
+                os.symlink(entry.path, place)
+            elif entry.path != target:
+                pending.append((entry.path, place))
+
+
+def _entries(folder: str, most: int | None) -> list[os.DirEntry[str]] | None:
+    """What is in `folder`, by name; None when it is to be linked as a whole. `most=None` demands the list."""
+    try:
+        with os.scandir(folder) as listing:
+            # A folder of a million pictures need not be read to the end to be too big.
+            entries = list(itertools.islice(listing, None if most is None else max(most, 0) + 1))
+    except OSError:
+        if most is None:
+            raise
+        return None
+    if most is not None and (len(entries) > most or not _ENVIRONMENT_MARKS.isdisjoint(entry.name for entry in entries)):
+        return None
+    return sorted(entries, key=lambda entry: entry.name)
+
+
+def remove_tree(path: str) -> None:
+    """Delete folder `path` and all below it: links as links, whatever its modes, its size and its depth.
+
+    The processes that used it must have ended. Raises NotADirectoryError when `path` is no folder or a link to one.
+    """
+    if os.rename not in os.supports_dir_fd:
+        shutil.rmtree(path)
+        return
+    if not stat.S_ISDIR(os.lstat(path).st_mode):
+        raise NotADirectoryError(path)
+    os.chmod(path, stat.S_IRWXU)
+    top = _open_folder(path)
+    try:
+        # Subfolders are moved to the top before they are emptied. So nothing recurses, no path is ever longer than one
+        # name, and two open folders are enough at any depth.
+        names = (f"{uuid.uuid4().hex}-{number}" for number in itertools.count())
+        pending = _empty(top, top, names)
+        while pending:
+            name = pending.pop()
+            folder = _open_folder(name, top)
+            try:
+                pending += _empty(folder, top, names)
+            finally:
+                os.close(folder)
+            os.rmdir(name, dir_fd=top)
+    finally:
+        os.close(top)
+    os.rmdir(path)
+
+
+def _empty(folder: int, top: int, names: Iterator[str]) -> list[str]:
+    """Delete the files in the open `folder`, move its subfolders to the open folder `top`, return their new names."""
+    moved = []
+    with os.scandir(folder) as listing:
+        entries = list(listing)
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            # Neither moving nor listing it works without these.
+            os.chmod(entry.name, stat.S_IRWXU, dir_fd=folder)
+            moved.append(next(names))
+            os.rename(entry.name, moved[-1], src_dir_fd=folder, dst_dir_fd=top)
+        else:
+            os.unlink(entry.name, dir_fd=folder)
+    return moved
+
+
+def _open_folder(path: str, parent: int | None = None) -> int:
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)

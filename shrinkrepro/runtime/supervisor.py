@@ -1,0 +1,396 @@
+"""The zygote's own process: imports what programs import, forks one guarded child a job, and never computes.
+
+Started as `python -c "... main(descriptor, folder)"` with one end of a socket and the scratch folder to make. Requests
+come as lines of JSON and are answered in the order in which they end:
+
+    {"id": 7, "run": {job}}           → {"id": 7, "report": "{report}"}
+    {"id": 8, "import": ["torch"]}    → {"id": 8, "failed": {"name": "why"}, "threads": 1}
+    {"id": 9, "cancel": 7}            (no answer)
+
+A report is a string here, as the child wrote it: what a damaged program has written may be anything. When the socket
+closes, for whatever reason, every child is killed and every scratch file removed.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import io
+import json
+import os
+import selectors
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+import tokenize
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from typing import Any, NoReturn
+
+from shrinkrepro.runtime import guard, pages, scratch
+from shrinkrepro.runtime.execute import VERSION_MISMATCH, execute
+from shrinkrepro.runtime.messages import Job, Outcome, Report, from_json, to_json
+
+_CHUNK = 1 << 16
+# A report is a few kilobytes; a child that sends more than this is not reporting.
+_LARGEST_REPORT = 16 << 20
+_PRINTED = "printed-by-the-program"
+
+
+@dataclass
+class _Child:
+    """One running job."""
+
+    job_id: int
+    job: Job
+    pid: int
+    pipe: int
+    started: float
+    deadline: float
+    folder: str
+    received: bytearray = field(default_factory=bytearray)
+    answered: bool = False
+
+
+class Supervisor:
+    """Serves one client until its socket closes."""
+
+    def __init__(self, channel: socket.socket, scratch_folder: str) -> None:
+        self._channel = channel
+        self._scratch = scratch_folder
+        self._children: dict[int, _Child] = {}
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(channel, selectors.EVENT_READ, self._read_requests)
+        self._pending = bytearray()
+        self._open = True
+        wake_read, self._wake = os.pipe()
+        os.set_blocking(wake_read, False)
+        os.set_blocking(self._wake, False)
+        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        self._selector.register(wake_read, selectors.EVENT_READ, lambda: self._drain(wake_read))
+
+    def serve(self) -> None:
+        """Answer requests until the client has gone, then leave nothing behind."""
+        try:
+            while self._open:
+                for key, _ in self._selector.select(self._patience()):
+                    key.data()
+                self._end_overdue()
+                self._reap()
+        finally:
+            self._close()
+
+    def _patience(self) -> float | None:
+        deadlines = [child.deadline for child in self._children.values() if not child.answered]
+        return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
+
+    def _drain(self, descriptor: int) -> None:
+        os.read(descriptor, _CHUNK)
+
+    def _read_requests(self) -> None:
+        try:
+            data = self._channel.recv(_CHUNK)
+        except (ConnectionError, InterruptedError):
+            data = b""
+        if not data:
+            self._open = False
+            return
+        self._pending += data
+        *lines, rest = bytes(self._pending).split(b"\n")
+        self._pending = bytearray(rest)
+        for line in lines:
+            self._handle(json.loads(line))
+
+    def _handle(self, request: dict[str, Any]) -> None:
+        if "run" in request:
+            self._fork(request["id"], from_json(Job, json.dumps(request["run"])))
+        elif "import" in request:
+            self._answer({"id": request["id"], "failed": import_all(request["import"]), "threads": _threads()})
+        elif "cancel" in request:
+            for child in self._children.values():
+                if child.job_id == request["cancel"]:
+                    child.answered = True
+                    _kill(child.pid)
+
+    def _fork(self, job_id: int, job: Job) -> None:
+        folder = os.path.join(self._scratch, str(job_id))
+        read, write = os.pipe()
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            _run_child(job, folder, write, parent)
+        os.close(write)
+        os.set_blocking(read, False)
+        now = time.monotonic()
+        child = _Child(job_id, job, pid, read, now, now + job.limits.wall, folder)
+        self._children[pid] = child
+        self._selector.register(read, selectors.EVENT_READ, lambda: self._receive(child))
+
+    def _receive(self, child: _Child) -> None:
+        try:
+            data = os.read(child.pipe, _CHUNK)
+        except BlockingIOError:
+            return
+        child.received += data
+        complete = b"\n" in data
+        if complete or not data or len(child.received) > _LARGEST_REPORT:
+            self._selector.unregister(child.pipe)
+            os.close(child.pipe)
+            child.pipe = -1
+        if complete:
+            self._finish(child, bytes(child.received).partition(b"\n")[0].decode("utf-8", "replace"))
+            _kill(child.pid)
+        elif len(child.received) > _LARGEST_REPORT:
+            self._finish(child, _ended("killed", child, "sent a report of more than 16 MiB"))
+            _kill(child.pid)
+
+    def _finish(self, child: _Child, report: str) -> None:
+        if not child.answered:
+            child.answered = True
+            self._answer({"id": child.job_id, "report": report})
+
+    def _answer(self, message: dict[str, Any]) -> None:
+        self._channel.sendall(json.dumps(message).encode() + b"\n")
+
+    def _end_overdue(self) -> None:
+        now = time.monotonic()
+        for child in list(self._children.values()):
+            if not child.answered and child.deadline <= now:
+                self._finish(child, _ended("timeout", child, "ran longer than it may"))
+                _kill(child.pid)
+
+    def _reap(self) -> None:
+        """Collect the dead, answer for those that died without a word, and end what they left running."""
+        while self._children:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            child = self._children.pop(pid, None)
+            if child is None:
+                continue
+            if child.pipe >= 0:
+                self._receive(child)
+            if child.pipe >= 0:
+                self._selector.unregister(child.pipe)
+                os.close(child.pipe)
+            if not child.answered:
+                printed = _printed(child, status) if child.job.watch == "fresh" else None
+                self._finish(child, to_json(printed) if printed else _ended("killed", child, _death(status)))
+            self._sweep()
+            _remove(child.folder)
+
+    def _sweep(self) -> None:
+        """End every process that finished children left to us; those of running children are below them, not us."""
+        for _ in range(1000):
+            running = set(self._children).union(*map(guard.descendants, self._children))
+            orphans = [pid for pid in guard.descendants(os.getpid()) if pid not in running]
+            if not orphans:
+                return
+            for pid in orphans:
+                _kill(pid)
+            for pid in orphans:
+                _wait(pid)
+
+    def _close(self) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # comes when the client is killed, and must not interrupt this
+        for pid in list(self._children):
+            _kill(pid)
+        for pid in list(self._children):
+            _wait(pid)
+        self._children.clear()
+        self._sweep()
+        _remove(self._scratch)
+
+
+def _remove(folder: str) -> None:
+    """Delete a scratch folder, as far as possible: where stray processes cannot be found, one may still write there."""
+    try:
+        scratch.remove_tree(folder)
+    except OSError:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def import_all(names: Sequence[str]) -> dict[str, str]:
+    """Import the modules that can be imported; the others, with the reason, are what it returns."""
+    failed = {}
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except BaseException as problem:  # a library's import may raise anything, SystemExit included
+            failed[name] = f"{type(problem).__name__}: {problem}"
+    _settle()
+    return failed
+
+
+def _settle() -> None:
+    """Make forks cheap: move everything out of the garbage collector's sight, so that children don't copy pages."""
+    gc.collect()
+    gc.freeze()
+    pages.collapse()
+
+
+def _run_child(job: Job, folder: str, pipe: int, parent: int) -> NoReturn:
+    """In the forked child: put the guard up, enter the scratch folder, run the program, report, end."""
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.setsid()
+        guard.die_with_parent(signal.SIGKILL, parent=parent)
+        guard.become_subreaper()  # a process that goes on without its parent stays recognisable as this program's
+        os.closerange(3, pipe)  # the client's socket and the other children's pipes are not the program's business
+        os.closerange(pipe + 1, 4096)
+        root = _enter(job, folder)
+        enforced = guard.restrict([folder], job.limits)
+        if job.watch == "fresh":
+            _become_interpreter(job, root)
+
+        def send(report: Report) -> None:
+            data = memoryview(to_json(replace(report, guard=enforced)).encode() + b"\n")
+            while data:
+                data = data[os.write(pipe, data) :]
+
+        execute(replace(job, root=root), send, private=(job.root, job.cwd))
+    except BaseException as problem:  # ours, not the program's: say so rather than die without a word
+        text = f"shrinkrepro could not run the program: {type(problem).__name__}: {problem}"
+        os.write(pipe, to_json(Report("killed", error_type=type(problem).__name__, error=text)).encode() + b"\n")
+    finally:
+        os._exit(1)
+
+
+def _become_interpreter(job: Job, root: str) -> NoReturn:
+    """Replace this process by a plain interpreter that runs the program in the scratch view."""
+    output = os.open(os.path.join(os.environ["TMPDIR"], _PRINTED), os.O_WRONLY | os.O_CREAT, 0o600)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    entry = os.path.relpath(os.path.join(root, *PurePosixPath(job.entry).parts))
+    start = ["-m", job.module] if job.module else [entry]
+    os.execve(sys.executable, [sys.executable, *start, *job.argv], {**os.environ, **job.environment})
+
+
+def _view_of_root(job: Job, folder: str) -> str:
+    """The scratch folder's view of the script's folder: part of the view of the current one where it lies in that."""
+    current = os.path.realpath(os.getcwd())
+    inside = os.path.relpath(os.path.realpath(job.root), os.path.realpath(job.cwd))
+    place = os.path.normpath(os.path.join(current, inside))
+    real = os.path.isdir(place) and os.path.realpath(place) == place
+    if real and (place == current or place.startswith(current + os.sep)):
+        return place
+    view = os.path.join(folder, "root")
+    os.mkdir(view)
+    scratch.build_view(job.root, view)
+    return view
+
+
+def _encoded(text: str) -> bytes:
+    """Source text as bytes, in the encoding that it declares."""
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(text.encode()).readline)
+    return text.encode(encoding)
+
+
+def _printed(child: _Child, status: int) -> Report | None:
+    """What the output of a plain interpreter says about how the program ended; None when it never began."""
+    path = os.path.join(child.folder, "tmp", _PRINTED)
+    if not os.path.exists(path):
+        return None
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        file.seek(max(0, size - child.job.limits.output))
+        output = file.read().decode("utf-8", "replace")
+    seconds = time.monotonic() - child.started
+    failure = next((line for line in output.splitlines() if VERSION_MISMATCH in line), None)
+    if failure is not None:
+        return Report("failed", failure=failure, seconds=seconds, output=output)
+    if status == 0:
+        return Report("finished", seconds=seconds, output=output)
+    last = output.rstrip().rpartition("\n")[2]
+    if os.WIFSIGNALED(status):
+        return Report("killed", error=_death(status), seconds=seconds, output=output)
+    kind, _, text = last.partition(": ")
+    return Report("raised", error_type=kind, error=text, seconds=seconds, output=output)
+
+
+def _enter(job: Job, folder: str) -> str:
+    """Make the scratch folder that this run may write in, enter it, and return where in it the program's root is.
+
+    The program's own files are real files there, not links to the user's: a script that asks where it is, and writes
+    beside itself, stays in the scratch folder. They are executed from memory all the same.
+    """
+    view, temporary = os.path.join(folder, "view"), os.path.join(folder, "tmp")
+    os.makedirs(view)
+    os.mkdir(temporary)
+    scratch.build_view(job.cwd, view)
+    os.chdir(view)
+    root = _view_of_root(job, folder)
+    for path, text in job.files.items():
+        target = os.path.join(root, *PurePosixPath(path).parts)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if os.path.lexists(target):
+            os.unlink(target)  # the view's link to the user's file
+        with open(target, "wb") as file:
+            file.write(_encoded(text))
+    os.environ.update(TMPDIR=temporary, PWD=view)
+    tempfile.tempdir = None
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    os.close(null)
+    return root
+
+
+def _ended(outcome: Outcome, child: _Child, why: str) -> str:
+    return to_json(Report(outcome, seconds=time.monotonic() - child.started, error=why))
+
+
+def _death(status: int) -> str:
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        return f"killed by signal {number} ({signal.Signals(number).name})"
+    return f"ended itself with status {os.WEXITSTATUS(status)} before it could report"
+
+
+def _kill(pid: int) -> None:
+    """End a process and its group; one that has just ended is fine."""
+    for end in (os.killpg, os.kill):
+        try:
+            end(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            continue
+
+
+def _wait(pid: int) -> None:
+    try:
+        os.waitpid(pid, 0)
+    except ChildProcessError:
+        return
+
+
+def _threads() -> int:
+    try:
+        return len(os.listdir("/proc/self/task"))
+    except OSError:  # no /proc on this system
+        import threading
+
+        return threading.active_count()
+
+
+def main(descriptor: int, folder: str) -> None:
+    """Serve the client at the other end of the socket `descriptor`, using `folder`; returns when it has gone."""
+    channel = socket.socket(fileno=descriptor)
+    channel.set_inheritable(False)
+    guard.die_with_parent(signal.SIGTERM)
+    guard.become_subreaper()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the client's to handle
+    os.mkdir(folder, 0o700)
+    os.environ["TMPDIR"] = folder  # what imports leave among the temporary files goes with it
+    try:
+        Supervisor(channel, folder).serve()
+    finally:
+        _remove(folder)

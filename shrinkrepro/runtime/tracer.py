@@ -1,0 +1,635 @@
+"""Who saved a tensor, who wrote to it, which backward pass needed it: one run of a program, watched from inside.
+
+Every torch function that Python calls passes by (`TorchFunctionMode`). Before and after each call the versions of
+its tensors are compared: a difference is a write. After each call the graph nodes that it made are read: what they
+saved, at which version. What is known about a node is kept inside that node and dies with it, so a long training
+loop costs no memory. When the engine fails, the graph below the failing pass is read once more: the saved tensor
+that now raises the very same message is the one, and the first write to its version counter since is the culprit.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, replace
+from types import FrameType
+from typing import Any, Literal, Protocol
+
+import torch
+from torch.autograd import Variable
+from torch.overrides import TorchFunctionMode
+
+from shrinkrepro.runtime import graph
+from shrinkrepro.runtime.graph import Node, Saved
+from shrinkrepro.runtime.messages import Mutation, Trace
+from shrinkrepro.runtime.stack import Note, note, place
+from shrinkrepro.runtime.writes import Write, WriteLog
+
+_VERSIONS = re.compile(r"is at version (\d+)\s*[;,] (?:not )?expected version (\d+)")
+_SHAPE = re.compile(r"\[\S+ \[([\d, ]*)\]\]")
+_PRODUCER = re.compile(r"output \d+ of (?:[\w:]+::)?(\w+?)(?:Backward\d*)?,")
+_RUN_BACKWARD = (
+    "tensors",
+    "grad_tensors",
+    "keep_graph",
+    "create_graph",
+    "inputs",
+    "allow_unreachable",
+    "accumulate_grad",
+)
+_PROPERTY = frozenset({"__get__", "__set__", "__delete__"})
+_MOST_MUTATIONS = 200
+
+Method = Literal["stale", "arithmetic", "polling", "none"]
+
+
+@dataclass(eq=False)
+class Record:
+    """What is known about one graph node: what it saved, and the call that made it.
+
+    `hooked`: saved-tensor hooks were active, so what the node saved is whatever they made of it, and reading it
+    runs them; `saved` then holds what the call that brought the hooks was given.
+    """
+
+    node: str
+    sequence: int
+    clock: int
+    step: int
+    operator: str
+    note: Note
+    saved: tuple[Saved, ...]
+    hooked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """A backward pass under way: the nodes that it starts from, and who wants it."""
+
+    roots: tuple[Node, ...]
+    operator: str
+    step: int
+    note: Note
+
+
+class _Moment:
+    """A call under way. Where it was made is worked out only if somebody asks, while it lasts."""
+
+    __slots__ = ("_called", "_note", "_own", "operator", "step")
+
+    def __init__(
+        self,
+        own_files: Mapping[str, str],
+        operator: str,
+        step: int,
+        called: object = None,
+        where: Note | None = None,
+    ) -> None:
+        self.operator, self.step = operator, step
+        self._own, self._called, self._note = own_files, called, where
+
+    @property
+    def note(self) -> Note:
+        if self._note is None:
+            self._note = note(self._own, self._called)
+        return self._note
+
+
+@dataclass(frozen=True, slots=True)
+class _Hooks:
+    """Saved-tensor hooks in force: the call that brought them in, and the tensors that it was given."""
+
+    moment: _Moment
+    given: tuple[Saved, ...]
+
+
+class _Thread(threading.local):
+    """What one thread is doing."""
+
+    def __init__(self) -> None:
+        # Other threads' calls come in between at any time: numbers that a second run repeats must leave them out.
+        self.counted = threading.current_thread() is threading.main_thread()
+        self.calling = False  # inside a torch function: PyTorch has taken our mode off meanwhile
+        self.hooks: list[_Hooks] = []
+        self.passes: list[_Pass] = []
+        self.failed: _Pass | None = None
+
+
+class _Mode(TorchFunctionMode):
+    """Hands every call of a torch function to the tracer."""
+
+    def __init__(self, call: Callable[[Callable[..., Any], Sequence[Any], Mapping[str, Any]], Any]) -> None:
+        super().__init__()
+        self._call = call
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        return self._call(func, args, kwargs or {})
+
+
+class _Engine:
+    """Stands before PyTorch's engine, so that hooks and recomputed code inside a backward pass are watched too."""
+
+    def __init__(self, engine: Any, run: Callable[[Any, Sequence[Any], Mapping[str, Any]], Any]) -> None:
+        self._engine, self._run = engine, run
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def run_backward(self, *arguments: Any, **keywords: Any) -> Any:
+        return self._run(self._engine, arguments, keywords)
+
+
+class Tap(Protocol):
+    """Sees every event that a tracer numbers, by operator and number, outside the tracer's own bookkeeping."""
+
+    def reached(self, operator: str, step: int) -> None:
+        """Event number `step` of `operator` is beginning: a torch call, or another that saves tensors."""
+
+    def before(self, operator: str, step: int, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """A torch call is about to be made."""
+
+    def after(
+        self, operator: str, step: int, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
+    ) -> None:
+        """A torch call has come back with `result`."""
+
+
+class Tracer:
+    """Watches a program between `__enter__` and `__exit__`; `failed` tells what is known about a failure.
+
+    `own_files` maps the absolute paths of the program's files (as its code objects name them) to paths relative to
+    its root. `recorded` is told of every graph node that saved tensors, as soon as it is seen. Without `calls`, torch
+    function calls are left alone: there are then no writes but those that `unseen` is told, and nodes are found
+    through `look`, custom Functions and backward passes only. `tap` sees the events that are numbered.
+    """
+
+    def __init__(
+        self,
+        own_files: Mapping[str, str],
+        recorded: Callable[[Record], None] | None = None,
+        calls: bool = True,
+        tap: Tap | None = None,
+    ) -> None:
+        self._own = own_files
+        self._tap = tap
+        self._calls = calls
+        self._recorded = recorded
+        self._key = object()  # under which a node's metadata holds its Record, or None: nothing to know
+        self._records: weakref.WeakSet[Record] = weakref.WeakSet()
+        self._built: weakref.WeakKeyDictionary[torch.nn.Module, Write] = weakref.WeakKeyDictionary()
+        self._writes = WriteLog()
+        self._mode = _Mode(self._call)
+        self._thread = _Thread()
+        self._patches = ExitStack()
+        self._clock = 0
+        self._steps: Counter[str] = Counter()
+
+    def __enter__(self) -> Tracer:
+        self._patch(torch.autograd.Function, "apply", classmethod(self._wrap_apply()))
+        self._patch(torch.nn.Module, "__init__", self._wrap_init())
+        hooks = torch.autograd.graph.saved_tensors_hooks
+        self._patch(hooks, "__enter__", self._wrap_hooks_enter())
+        self._patch(hooks, "__exit__", self._wrap_hooks_exit())
+        self._patch(threading.Thread, "start", self._wrap_start())
+        self._patch(Variable, "_execution_engine", _Engine(Variable._execution_engine, self._backward))
+        if self._calls:
+            self._patches.enter_context(self._mode)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._patches.close()
+
+    def failed(self, message: str) -> Trace:
+        """What led to the failure that PyTorch reports as `message`.
+
+        To be called while the failing graph is alive, and to be the last: it spoils the version counters.
+        """
+        with torch._C.DisableTorchFunction(), torch.no_grad():
+            return self._explain(message)
+
+    def unseen(self, saved: Saved, before: int, after: int, where: Note) -> None:
+        """Log a rise of the counter of `saved` that somebody else noticed at `where`."""
+        if saved.probe is not None:
+            write = Write(self._clock, 0, "", before, after, saved.shape or (), where, seen=False)
+            self._writes.add_unseen(saved.probe, write)
+
+    def look(self, tensors: Iterable[torch.Tensor], where: Note) -> None:
+        """Record the nodes that made `tensors`, as made at `where`. Views are not asked: it might change them."""
+        nodes = [graph.node_of(tensor) for tensor in tensors if tensor.requires_grad and not tensor._is_view()]
+        self._discover(nodes, _Moment(self._own, "", 0, where=where))
+
+    # ------------------------------------------------------------------ while the program runs
+
+    def _call(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        name = getattr(func, "__name__", "") or str(func)
+        if name in _PROPERTY:
+            return func(*args, **kwargs)
+        thread = self._thread
+        now = _Moment(self._own, name, self._number(name), func)
+        with torch._C.DisableTorchFunction():
+            given = graph.tensors_in((args, kwargs))
+            # Nodes made by calls that do not pass by show up as their tensors are first used, maybe by the very
+            # call that writes to them.
+            self._discover(_makers(given), now)
+            before = [graph.version(tensor) for tensor in given]
+        if self._tap is not None:
+            self._tap.before(name, now.step, func, args, kwargs)
+        outer, thread.calling = thread.calling, True
+        try:
+            result = func(*args, **kwargs)
+        finally:
+            thread.calling = outer
+        if self._tap is not None:
+            self._tap.after(name, now.step, func, args, kwargs, result)
+        with torch._C.DisableTorchFunction():
+            written = [
+                (tensor, was, is_)
+                for tensor, was in zip(given, before, strict=True)
+                if was is not None and (is_ := graph.version(tensor)) is not None and is_ != was
+            ]
+            if written:
+                self._log(written, now)
+            made = graph.tensors_in((result,)) + [tensor for tensor, _, _ in written]
+            self._discover(map(graph.node_of, made), now, given)
+        return result
+
+    def _number(self, operator: str) -> int:
+        """The number of the event of `operator` that is beginning, as `Place.step` counts them."""
+        if not self._thread.counted:
+            return 0
+        self._steps[operator] += 1
+        if self._tap is not None:
+            self._tap.reached(operator, self._steps[operator])
+        return self._steps[operator]
+
+    def _discover(self, nodes: Iterable[Node | None], now: _Moment, given: Sequence[torch.Tensor] = ()) -> None:
+        """Record the nodes at or below `nodes` that are new, as made now by a call that was given `given`."""
+        key = self._key
+        todo = [node for node in nodes if node is not None]
+        while todo:
+            node = todo.pop()
+            metadata = node.metadata
+            if key in metadata:
+                continue
+            metadata[key] = None
+            todo.extend(below for below, _ in node.next_functions if below is not None)
+            hooks = self._thread.hooks
+            if hooks:
+                self._keep(node, hooks[-1].moment, hooks[-1].given, hooked=True)
+                continue
+            saved = tuple(graph.saved_by(node))
+            if not saved and node.name() == graph.COPY_SLICES:
+                # Wraps the node of an in-place operation on a view, and hides what that one saved.
+                saved = tuple(graph.snapshot(None, tensor) for tensor in given)
+            if saved:
+                self._keep(node, now, saved)
+
+    def _keep(self, node: Node, now: _Moment, saved: tuple[Saved, ...], hooked: bool = False) -> None:
+        sequence = node._sequence_nr()
+        record = Record(node.name(), sequence, self._tick(), now.step, now.operator, now.note, saved, hooked)
+        node.metadata[self._key] = record
+        self._records.add(record)
+        if self._recorded is not None:
+            self._recorded(record)
+
+    def _log(self, written: Iterable[tuple[torch.Tensor, int, int]], now: _Moment) -> None:
+        # Looking for the module costs, and optimizers write a lot; activations are written with gradients on.
+        module = _writing_module(self._own, sys._getframe(1)) if torch.is_grad_enabled() else None
+        built = None if module is None else self._built.get(module)
+        clock = self._tick()
+        for tensor, before, after in written:
+            write = Write(clock, now.step, now.operator, before, after, tuple(tensor.shape), now.note, built)
+            self._writes.add(tensor, write)
+        if self._writes.full:
+            self._writes.sweep(min((record.clock for record in self._records), default=clock))
+
+    def _tick(self) -> int:
+        self._clock += 1
+        return self._clock
+
+    def _backward(self, engine: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """Run a backward pass of `engine` (its run_backward with these arguments) under watch."""
+        asked = _asked(arguments, keywords)
+        operator = "backward" if asked["accumulate_grad"] else "grad"
+        now = _Moment(self._own, operator, self._number(operator))
+        thread = self._thread
+        with torch._C.DisableTorchFunction():
+            roots = tuple(node for node in map(_root, asked["tensors"]) if node is not None)
+            self._discover(roots, now)
+        thread.passes.append(_Pass(roots, now.operator, now.step, now.note))
+        thread.failed = None
+        calling, thread.calling = thread.calling, False
+        try:
+            with self._mode if calling else nullcontext():
+                result = engine.run_backward(*arguments, **keywords)
+        except BaseException:
+            # Remembered for callers who ask after it has been left; of nested passes the innermost failed.
+            if thread.failed is None:
+                thread.failed = thread.passes[-1]
+            raise
+        finally:
+            thread.calling = calling
+            thread.passes.pop()
+        with torch._C.DisableTorchFunction():
+            if asked["create_graph"]:
+                made = [*graph.tensors_in((result,)), *_leaf_gradients(roots)]
+                self._discover(map(graph.node_of, made), now)
+            if not asked["keep_graph"] and not asked["inputs"]:
+                self._release(roots)
+        return result
+
+    def _release(self, roots: Iterable[Node]) -> None:
+        """Forget what is known about a graph that has been used up, though somebody may hold on to it."""
+        for node in graph.reachable(roots):
+            if node.metadata.get(self._key) is not None:
+                node.metadata[self._key] = None
+
+    # ------------------------------------------------------------------ where PyTorch is listened to
+
+    def _patch(self, owner: Any, name: str, value: Any) -> None:
+        original = vars(owner).get(name)
+        setattr(owner, name, value)
+        self._patches.callback(
+            delattr if original is None else setattr, owner, name, *([] if original is None else [original])
+        )
+
+    def _wrap_apply(self) -> Callable[..., Any]:
+        original = torch.autograd.Function.apply.__func__  # type: ignore[attr-defined]
+
+        @functools.wraps(original)
+        def apply(function: type, *args: Any, **kwargs: Any) -> Any:
+            operator = f"{function.__name__}.apply"
+            now = _Moment(self._own, operator, self._number(operator))
+            result = original(function, *args, **kwargs)
+            with torch._C.DisableTorchFunction():
+                self._discover(map(graph.node_of, graph.tensors_in((result,))), now)
+            return result
+
+        return apply
+
+    def _wrap_init(self) -> Callable[..., None]:
+        original = torch.nn.Module.__init__
+
+        @functools.wraps(original)
+        def __init__(module: torch.nn.Module, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            original(module, *args, **kwargs)
+            self._built[module] = Write(self._clock, 0, type(module).__name__, 0, 0, (), note(self._own, original))
+
+        return __init__
+
+    def _wrap_hooks_enter(self) -> Callable[..., Any]:
+        original = torch.autograd.graph.saved_tensors_hooks.__enter__
+
+        @functools.wraps(original)
+        def __enter__(hooks: Any) -> Any:  # noqa: N807
+            result = original(hooks)
+            frame = sys._getframe(1)
+            with torch._C.DisableTorchFunction():
+                given = graph.tensors_in(_library_arguments(self._own, frame))
+                snapshots = tuple(graph.snapshot(None, tensor) for tensor in given)
+            where = note(self._own)
+            source = type(hooks).__name__ if where.library is None else where.library[0].co_filename
+            operator = os.path.splitext(os.path.basename(source))[0]
+            self._thread.hooks.append(
+                _Hooks(_Moment(self._own, operator, self._number(operator), where=where), snapshots)
+            )
+            return result
+
+        return __enter__
+
+    def _wrap_hooks_exit(self) -> Callable[..., Any]:
+        original = torch.autograd.graph.saved_tensors_hooks.__exit__
+
+        @functools.wraps(original)
+        def __exit__(hooks: Any, *exception: Any) -> Any:  # noqa: N807
+            if self._thread.hooks:
+                self._thread.hooks.pop()
+            return original(hooks, *exception)
+
+        return __exit__
+
+    def _wrap_start(self) -> Callable[..., None]:
+        original = threading.Thread.start
+
+        @functools.wraps(original)
+        def start(thread: threading.Thread) -> None:
+            # Modes belong to threads; `run` may be anybody's override, so it is wrapped on the object.
+            thread.run = functools.partial(self._run_watched, thread.run)  # type: ignore[method-assign]
+            original(thread)
+
+        return start
+
+    def _run_watched(self, run: Callable[[], None]) -> None:
+        with self._mode if self._calls else nullcontext():
+            run()
+
+    # ------------------------------------------------------------------ once it has failed
+
+    def _explain(self, message: str) -> Trace:
+        mismatch = Mismatch.read(message)
+        failing = self._thread.failed or (self._thread.passes[-1] if self._thread.passes else None)
+        needed = None if failing is None else place(failing.note, failing.operator, failing.step, self._own)
+        if mismatch is None:
+            return Trace(message, None, None, None, (), needed, notes=("PyTorch's message has an unknown wording.",))
+        found = self._stale(message, mismatch, () if failing is None else failing.roots)
+        method: Method = "stale"
+        if found is None:
+            found, method = self._by_versions(mismatch), "arithmetic"
+        record, saved = (None, None) if found is None else found
+        if saved is not None and saved.probe is not None:
+            writes = self._writes.sharing(saved.probe)
+        else:
+            writes, method = self._likely(mismatch, 0 if record is None else record.clock), "arithmetic"
+        chain, gaps = _chain(writes, mismatch)
+        mutations = tuple(
+            Mutation(place(w.note, w.operator, w.step if w.seen else 0, self._own), w.before, w.after) for w in chain
+        )
+        if not chain:
+            method = "none"
+        elif not chain[0].seen:
+            method = "polling"
+        built = chain[0].built if chain else None
+        return Trace(
+            message,
+            node=None if record is None else record.node,
+            attribute=None if saved is None else saved.attribute,
+            saved=None if record is None else place(record.note, record.operator, record.step, self._own),
+            mutations=mutations,
+            needed=needed,
+            built=None if built is None else place(built.note, built.operator, built.step, self._own),
+            method=method,
+            notes=tuple(gaps),
+        )
+
+    def _stale(self, message: str, mismatch: Mismatch, roots: Iterable[Node]) -> tuple[Record, Saved] | None:
+        """What raises the very same message when it is read now; of several, what the engine came to first."""
+        known = [
+            (record, node) for node in graph.reachable(roots) if (record := node.metadata.get(self._key)) is not None
+        ]
+        # Reading a hooked node runs its hooks (a checkpoint computes its segment again), so these come last.
+        for record, node in sorted(known, key=lambda pair: (pair[0].hooked, -pair[0].sequence)):
+            for attribute in graph.attributes(node):
+                if _gist(graph.complaint(node, attribute) or "") == _gist(message):
+                    stale = [saved for saved in record.saved if record.hooked or saved.attribute == attribute]
+                    moved = [saved for saved in stale if mismatch.fits(saved)]
+                    unknown = Saved(attribute, None, None, None)
+                    return record, replace(moved[0], attribute=attribute) if moved else unknown
+        return None
+
+    def _by_versions(self, mismatch: Mismatch) -> tuple[Record, Saved] | None:
+        """What was saved at the expected version and is now at the one reported, where it cannot be read again."""
+        fitting = [(record, saved) for record in self._records for saved in record.saved if mismatch.fits(saved)]
+        return max(fitting, key=lambda pair: (pair[1].attribute is None, pair[0].sequence), default=None)
+
+    def _likely(self, mismatch: Mismatch, clock: int) -> list[Write]:
+        """The writes to the counter that best fits the versions, where no saved tensor is known.
+
+        The write that left the expected version behind, after `clock`, on a counter now at the version reported;
+        better if of the shape and by the operator that the message names, and better late than early.
+        """
+        fitting = [
+            (write, counter)
+            for counter in self._writes.counters()
+            for write in counter.writes
+            if write.before == mismatch.expected and counter.probe._version == mismatch.version and write.clock >= clock
+        ]
+        if not fitting:
+            return []
+        _, best = max(fitting, key=lambda pair: (mismatch.resembles(pair[0]), pair[0].clock))
+        return best.writes
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """The facts in PyTorch's message that the search needs."""
+
+    version: int
+    expected: int
+    shape: tuple[int, ...] | None
+    producer: str
+
+    @classmethod
+    def read(cls, message: str) -> Mismatch | None:
+        """The facts in `message`, or None if it has no versions."""
+        versions, shape, producer = (pattern.search(message) for pattern in (_VERSIONS, _SHAPE, _PRODUCER))
+        if versions is None:
+            return None
+        sizes = None if shape is None else tuple(int(size) for size in shape[1].split(",") if size.strip())
+        return cls(int(versions[1]), int(versions[2]), sizes, "" if producer is None else producer[1].lower())
+
+    def fits(self, saved: Saved) -> bool:
+        """Whether `saved` can be the tensor that the message means."""
+        return saved.probe is not None and saved.probe._version == self.version and self.may_reach(saved)
+
+    def may_reach(self, saved: Saved) -> bool:
+        """Whether `saved`, as it was saved, can become the tensor that the message means."""
+        return (
+            saved.probe is not None
+            and saved.version == self.expected
+            and (self.shape is None or saved.shape == self.shape)
+        )
+
+    def resembles(self, write: Write) -> tuple[bool, bool]:
+        """Whether `write` has the shape and the operator of the message."""
+        return write.shape == self.shape, bool(self.producer) and self.producer in write.operator.replace("_", "")
+
+
+def _chain(writes: Sequence[Write], mismatch: Mismatch) -> tuple[list[Write], list[str]]:
+    """The writes that led from the expected version to the one reported, and a note for each rise that none explains.
+
+    Rises noticed afterwards fill in only where no call shows a write. There are no writes at all where the first
+    rise is unexplained: the culprit is then unknown.
+    """
+    later = sorted((write for write in writes if write.after > mismatch.expected), key=lambda write: write.before)
+    seen = [write for write in later if write.seen]
+    chain: list[Write] = []
+    reached = mismatch.expected
+    for write in seen:
+        chain += _filling(later, reached, write.before)
+        chain.append(write)
+        reached = write.after
+    chain += _filling(later, reached, mismatch.version)
+    notes: list[str] = []
+    reached = mismatch.expected
+    for start, end in [*((write.before, write.after) for write in chain), (mismatch.version, mismatch.version)]:
+        if start > reached:
+            notes.append(f"No torch function call shows what took the version from {reached} to {start}.")
+        reached = end
+    if len(chain) > _MOST_MUTATIONS:
+        notes.append(f"{len(chain) - _MOST_MUTATIONS} later writes are left out.")
+    unexplained = bool(chain) and chain[0].before > mismatch.expected
+    return [] if unexplained else chain[:_MOST_MUTATIONS], notes
+
+
+def _filling(writes: Iterable[Write], start: int, end: int) -> list[Write]:
+    """Those of the unseen `writes` that raised the version between `start` and `end`, cut to that stretch."""
+    return [
+        replace(write, before=max(write.before, start), after=min(write.after, end))
+        for write in writes
+        if not write.seen and write.before < end and write.after > start
+    ]
+
+
+def _makers(tensors: Iterable[torch.Tensor]) -> Iterator[Node | None]:
+    """The nodes that made `tensors`, as far as asking is harmless.
+
+    Asking a view whose base was written makes PyTorch renew the view's node, which shows in messages. With gradients
+    on, the call about to run asks anyway.
+    """
+    asking = torch.is_grad_enabled()
+    return (graph.node_of(tensor) for tensor in tensors if tensor.requires_grad and (asking or not tensor._is_view()))
+
+
+def _asked(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of the engine's `run_backward`, by name."""
+    named = dict.fromkeys(_RUN_BACKWARD, None)
+    named["accumulate_grad"] = True
+    named.update(zip(_RUN_BACKWARD, arguments, strict=False))
+    named.update(keywords)
+    return named
+
+
+def _gist(message: str) -> str:
+    """A message without its hint, which depends on the moment."""
+    return message.split("Hint:", maxsplit=1)[0].strip()
+
+
+def _root(tensor: Any) -> Node | None:
+    """The node that a backward pass from `tensor` (or from a GradientEdge) starts at."""
+    return graph.node_of(tensor) if isinstance(tensor, torch.Tensor) else tensor.node
+
+
+def _leaf_gradients(roots: Iterable[Node]) -> list[torch.Tensor]:
+    """The gradients that a backward pass from `roots` left in leaves."""
+    leaves = (getattr(node, "variable", None) for node in graph.reachable(roots))
+    return [leaf.grad for leaf in leaves if leaf is not None and leaf.grad is not None]
+
+
+def _library_arguments(own_files: Mapping[str, str], frame: FrameType | None) -> list[Any]:
+    """The local variables of the library's frames between `frame` and the program's own."""
+    values: list[Any] = []
+    while frame is not None and frame.f_code.co_filename not in own_files:
+        values.extend(frame.f_locals.values())
+        frame = frame.f_back
+    return values if frame is not None else []
+
+
+def _writing_module(own_files: Mapping[str, str], frame: FrameType | None) -> torch.nn.Module | None:
+    """The module with `inplace=True` whose forward is running, nearest to `frame`, the program's innermost included."""
+    while frame is not None:
+        if frame.f_code.co_varnames[:1] == ("self",):
+            owner = frame.f_locals.get("self")
+            if isinstance(owner, torch.nn.Module) and getattr(owner, "inplace", None) is True:
+                return owner
+        if frame.f_code.co_filename in own_files:
+            return None
+        frame = frame.f_back
+    return None
