@@ -1,0 +1,531 @@
+"""Programs in forked children: how each ends, what it sees, and that nothing of it stays behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shrinkrepro.isolation.zygote import Zygote
+from shrinkrepro.runtime import guard
+from shrinkrepro.runtime.messages import Job, Limits, Report, Watch
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the zygote forks")
+linux_only = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs the process tree")
+
+FAILS = """
+import torch
+x = torch.ones(3, requires_grad=True)
+y = x.sigmoid()
+y.add_(1)
+y.sum().backward()
+"""
+# A run in these tests tells what it saw by raising it.
+TELL = "\nimport json\nraise Exception(json.dumps({}))\n"
+
+
+@pytest.fixture(scope="module")
+def zygote() -> Iterator[Zygote]:
+    with Zygote() as started:
+        assert started.preload(("torch",)) == {}
+        yield started
+
+
+@pytest.fixture
+def bare() -> Iterator[Zygote]:
+    """A zygote of one's own that has imported nothing."""
+    with Zygote() as started:
+        yield started
+
+
+def job(
+    folder: Path,
+    text: str,
+    *,
+    files: Mapping[str, str] | None = None,
+    watch: Watch = "plain",
+    argv: tuple[str, ...] = (),
+    **limits: Any,
+) -> Job:
+    """The run of a script `train.py` with `text`, in and from `folder`, a minute at most."""
+    return Job(
+        files={"train.py": textwrap.dedent(text), **(files or {})},
+        root=str(folder),
+        entry="train.py",
+        cwd=str(folder),
+        argv=argv,
+        watch=watch,
+        limits=replace(Limits(wall=60.0, cpu=60.0), **limits),
+    )
+
+
+def run(zygote: Zygote, job: Job) -> Report:
+    return zygote.wait(zygote.submit(job))
+
+
+def told(zygote: Zygote, folder: Path, setup: str, expression: str, **details: Any) -> Any:
+    """The value of `expression` at the end of the script `setup`."""
+    report = run(zygote, job(folder, textwrap.dedent(setup) + TELL.format(expression), **details))
+    assert report.error_type == "Exception", report
+    return json.loads(report.error or "")
+
+
+def within(seconds: float, condition: Callable[[], bool]) -> bool:
+    """Whether the condition becomes true in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+# ---- how a run ends --------------------------------------------------------------------------------------------
+
+
+def test_the_error_is_reported_with_its_message(zygote: Zygote, tmp_path: Path) -> None:
+    report = run(zygote, job(tmp_path, FAILS))
+    assert report.outcome == "failed"
+    assert "is at version 1; expected version 0" in (report.failure or "")
+    assert report.guard
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "try:\n    y.sum().backward()\nexcept RuntimeError as e:\n    print(e)\n",
+        "try:\n    torch.autograd.grad(y.sum(), x)\nexcept Exception:\n    pass\n",
+        "import threading\nt = threading.Thread(target=y.sum().backward)\nt.start()\nt.join()\n",
+    ],
+    ids=["printed", "swallowed", "in a thread"],
+)
+def test_an_error_that_does_not_end_the_script_counts(zygote: Zygote, tmp_path: Path, body: str) -> None:
+    assert run(zygote, job(tmp_path, FAILS.replace("y.sum().backward()\n", body))).outcome == "failed"
+
+
+def test_another_error_is_reported_with_its_place(zygote: Zygote, tmp_path: Path) -> None:
+    report = run(zygote, job(tmp_path, "import json\ndef f():\n    json.loads('{')\nf()\n"))
+    assert (report.outcome, report.error_type) == ("raised", "JSONDecodeError")
+    frame = report.error_frame
+    assert frame is not None and (frame.file, frame.line, frame.function) == ("train.py", 3, "f")
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("x = 1\n", "finished"),
+        ("raise SystemExit\n", "finished"),
+        ("raise SystemExit(0)\n", "finished"),
+        ("raise SystemExit('usage')\n", "raised"),
+        ("raise KeyboardInterrupt\n", "raised"),
+        ("import missing_module\n", "raised"),
+        ("x = = 1\n", "invalid"),
+        ("x = '\0'\n", "invalid"),
+        ("import os\nos.abort()\n", "killed"),
+        ("import os\nos._exit(0)\n", "killed"),
+        ("import ctypes\nctypes.string_at(0)\n", "killed"),
+        ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n", "killed"),
+    ],
+)
+def test_every_other_end_has_its_outcome(zygote: Zygote, tmp_path: Path, text: str, outcome: str) -> None:
+    assert run(zygote, job(tmp_path, text)).outcome == outcome
+
+
+@pytest.mark.parametrize("text", ["while True: pass\n", "import time\ntime.sleep(1000)\n"], ids=["busy", "asleep"])
+def test_a_run_that_takes_too_long_is_stopped(zygote: Zygote, tmp_path: Path, text: str) -> None:
+    report = run(zygote, job(tmp_path, text, wall=0.3))
+    assert report.outcome == "timeout"
+    assert 0.3 <= report.seconds < 5
+
+
+STEPS = """
+import torch
+x = torch.ones(3, requires_grad=True)
+for step in range(5):
+    x.exp().sum().backward()
+"""
+
+
+@pytest.mark.parametrize(("most", "outcome"), [(None, "finished"), (5, "finished"), (4, "exhausted"), (0, "exhausted")])
+def test_more_backward_passes_than_allowed_end_a_run(
+    zygote: Zygote, tmp_path: Path, most: int | None, outcome: str
+) -> None:
+    assert run(zygote, job(tmp_path, STEPS, backwards=most)).outcome == outcome
+
+
+def test_backward_passes_are_counted(zygote: Zygote, tmp_path: Path) -> None:
+    assert run(zygote, job(tmp_path, STEPS)).backwards == 5
+
+
+def test_reports_come_for_each_job_whatever_the_order_of_asking(zygote: Zygote, tmp_path: Path) -> None:
+    tickets = [zygote.submit(job(tmp_path, f"raise Exception({n})\n")) for n in range(6)]
+    assert [zygote.wait(ticket).error for ticket in reversed(tickets)] == ["5", "4", "3", "2", "1", "0"]
+
+
+def test_large_jobs_and_reports_cross_at_the_same_time(zygote: Zygote, tmp_path: Path) -> None:
+    padding = "# " + "x" * 2_000_000 + "\n"
+    tickets = [zygote.submit(job(tmp_path, padding + "raise Exception('y' * 2_000_000)\n")) for _ in range(4)]
+    assert [len(zygote.wait(ticket).error or "") for ticket in tickets] == [2_000_000] * 4
+
+
+# ---- what a program sees ---------------------------------------------------------------------------------------
+
+
+def test_a_script_sees_what_python_would_show_it(zygote: Zygote, tmp_path: Path) -> None:
+    seen = told(zygote, tmp_path, "import os, sys", "[__name__, sys.argv]", argv=("--epochs", "3"))
+    assert seen == ["__main__", ["train.py", "--epochs", "3"]]
+
+
+def test_a_script_finds_itself_in_its_folder(zygote: Zygote, tmp_path: Path) -> None:
+    folder, file, path, text = told(
+        zygote, tmp_path, "import os, sys", "[os.getcwd(), __file__, sys.path[0], open('train.py').readline()]"
+    )
+    assert (file, path, text) == (f"{folder}/train.py", folder, "import os, sys\n")
+
+
+def test_classes_of_the_script_can_be_pickled(zygote: Zygote, tmp_path: Path) -> None:
+    setup = "import pickle\nclass C:\n    x = 7\n"
+    assert told(zygote, tmp_path, setup, "pickle.loads(pickle.dumps(C())).x") == 7
+
+
+def test_nothing_of_one_run_reaches_the_next(zygote: Zygote, tmp_path: Path) -> None:
+    run(zygote, job(tmp_path, "import os, sys\nos.environ['LEFT'] = '1'\nsys.left = 1\nopen('left', 'w').close()\n"))
+    seen = "['LEFT' in os.environ, hasattr(sys, 'left'), os.path.exists('left')]"
+    assert told(zygote, tmp_path, "import os, sys", seen) == [False, False, False]
+
+
+PACKAGE = {
+    "pkg/__init__.py": "from .a import f\n",
+    "pkg/a.py": "from . import b\nfrom .deep.c import C\n\ndef f():\n    return b.value + C\n",
+    "pkg/b.py": "value = 40\n",
+    "pkg/deep/__init__.py": "",
+    "pkg/deep/c.py": "C = 2\n",
+}
+
+
+def test_local_modules_are_imported_from_memory(zygote: Zygote, tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "b.py").write_text("value = 0  # what is on disk does not count\n")
+    assert told(zygote, tmp_path, "import pkg", "pkg.f()", files=PACKAGE) == 42
+
+
+def test_a_module_tells_its_file_and_its_package(zygote: Zygote, tmp_path: Path) -> None:
+    setup = "import os, pkg.a\nhere = os.getcwd()\n"
+    seen = told(zygote, tmp_path, setup, "[here, pkg.a.__file__, pkg.a.__package__, pkg.__path__]", files=PACKAGE)
+    assert seen[1:] == [f"{seen[0]}/pkg/a.py", "pkg", [f"{seen[0]}/pkg"]]
+
+
+def test_a_local_module_hides_an_installed_one(zygote: Zygote, tmp_path: Path) -> None:
+    assert told(zygote, tmp_path, "import colorsys", "colorsys.own", files={"colorsys.py": "own = 1\n"}) == 1
+
+
+@pytest.mark.parametrize("where", ["train.py", "pkg/a.py"])
+def test_sources_in_memory_can_be_inspected(zygote: Zygote, tmp_path: Path, where: str) -> None:
+    setup = (
+        "import inspect\ndef f():\n    return b.value + C\n"
+        if where == "train.py"
+        else "import inspect\nfrom pkg import f\n"
+    )
+    source = told(zygote, tmp_path, setup, "inspect.getsource(f)", files=PACKAGE)
+    assert source == "def f():\n    return b.value + C\n"
+
+
+def test_tracebacks_show_lines_of_sources_in_memory(zygote: Zygote, tmp_path: Path) -> None:
+    setup = """
+        import traceback
+        text = '\x0c'  # a form feed does not end a line
+        try:
+            1 / 0  # here
+        except ZeroDivisionError:
+            shown = traceback.format_exc()
+    """
+    assert "1 / 0  # here" in told(zygote, tmp_path, setup, "shown")
+
+
+def test_a_scripted_function_finds_its_source(zygote: Zygote, tmp_path: Path) -> None:
+    setup = "import torch\n@torch.jit.script\ndef f(x: torch.Tensor):\n    return x + 1\n"
+    assert told(zygote, tmp_path, setup, "f(torch.ones(())).item()") == 2
+
+
+def test_modules_that_a_run_imports_are_reported_without_its_own(zygote: Zygote, tmp_path: Path) -> None:
+    report = run(zygote, job(tmp_path, "import colorsys, json, pkg.a\n", files=PACKAGE))
+    assert report.modules == ("colorsys",)  # json was there before
+
+
+# ---- files and folders -----------------------------------------------------------------------------------------
+
+
+def test_relative_paths_show_the_scripts_folder(zygote: Zygote, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "numbers.txt").write_text("1 2 3")
+    assert told(zygote, tmp_path, "", "open('data/numbers.txt').read()") == "1 2 3"
+
+
+def test_files_of_the_user_are_not_written_through_the_view(zygote: Zygote, tmp_path: Path) -> None:
+    (tmp_path / "kept.txt").write_text("kept")
+    report = run(zygote, job(tmp_path, "open('kept.txt', 'w').write('lost')\n"))
+    assert report.error_type == "PermissionError"
+    assert (tmp_path / "kept.txt").read_text() == "kept"
+
+
+def test_files_that_a_run_makes_or_removes_are_its_own_affair(zygote: Zygote, tmp_path: Path) -> None:
+    (tmp_path / "kept.txt").write_text("kept")
+    setup = "import os\nos.remove('kept.txt')\nopen('new.txt', 'w').write('new')\n"
+    assert told(zygote, tmp_path, setup, "[os.path.exists('kept.txt'), open('new.txt').read()]") == [False, "new"]
+    assert [path.name for path in tmp_path.iterdir()] == ["kept.txt"]
+
+
+def test_each_run_has_a_folder_and_temporary_files_of_its_own(zygote: Zygote, tmp_path: Path) -> None:
+    setup = "import os, tempfile\n"
+    first, second = (told(zygote, tmp_path, setup, "[os.getcwd(), tempfile.gettempdir()]") for _ in range(2))
+    assert not {*first} & {*second}
+    assert within(5, lambda: not any(Path(folder).exists() for folder in (*first, *second)))
+
+
+# ---- what must not get away ------------------------------------------------------------------------------------
+
+SLEEPERS = {
+    "a subprocess": "subprocess.Popen(['sleep', '1000'])\n",
+    "a subprocess in a session of its own": "subprocess.Popen(['sleep', '1000'], start_new_session=True)\n",
+    "a daemon": """
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        time.sleep(1000)
+    os._exit(0)
+os.wait()
+""",
+}
+
+
+@linux_only
+@pytest.mark.parametrize("ending", ["", "raise Exception\n", "os._exit(0)\n"], ids=["finished", "raised", "killed"])
+@pytest.mark.parametrize("start", SLEEPERS.values(), ids=SLEEPERS.keys())
+def test_processes_that_a_run_leaves_behind_are_ended(zygote: Zygote, tmp_path: Path, start: str, ending: str) -> None:
+    before = guard.descendants(os.getpid())
+    run(zygote, job(tmp_path, f"import os, subprocess, time\n{start}{ending}"))
+    assert within(5, lambda: not set(guard.descendants(os.getpid())) - set(before))
+
+
+@linux_only
+def test_the_end_of_one_run_does_not_disturb_the_processes_of_another(zygote: Zygote, tmp_path: Path) -> None:
+    patient = """
+        import os, subprocess, time
+        reader, writer = os.pipe()
+        if os.fork() == 0:  # its parent ends at once, so it outlives it as an orphan
+            if os.fork() == 0:
+                time.sleep(1)
+                os.write(writer, b'alive')
+            os._exit(0)
+        os.wait()
+        os.close(writer)
+        raise Exception(os.read(reader, 5).decode())
+    """
+    ticket = zygote.submit(job(tmp_path, patient))
+    time.sleep(0.3)
+    run(zygote, job(tmp_path, "x = 1\n"))
+    assert zygote.wait(ticket).error == "alive"
+
+
+@linux_only
+def test_a_run_has_no_open_files_of_the_zygote(zygote: Zygote, tmp_path: Path) -> None:
+    setup = """
+        import pathlib
+        descriptors = pathlib.Path('/proc/self/fd').iterdir()
+        opened = [str(descriptor.readlink()) for descriptor in descriptors if descriptor.is_symlink()]
+    """
+    sockets = "[name for name in opened if name.startswith(('socket', 'anon_inode'))]"
+    assert told(zygote, tmp_path, setup, sockets) == []
+
+
+@linux_only
+def test_closing_the_zygote_leaves_no_process_and_no_folder(tmp_path: Path) -> None:
+    before = guard.descendants(os.getpid())
+    with Zygote() as zygote:
+        zygote.submit(job(tmp_path, "import subprocess\nsubprocess.run(['sleep', '1000'])\n"))
+        assert within(30, lambda: len(set(guard.descendants(os.getpid())) - set(before)) >= 3)
+        folder = Path(zygote._folder)
+        assert folder.exists()
+    assert set(guard.descendants(os.getpid())) <= set(before)
+    assert not folder.exists()
+
+
+def test_a_cancelled_job_is_ended_and_the_zygote_goes_on(zygote: Zygote, tmp_path: Path) -> None:
+    for delay in (0, 0.05):
+        ticket = zygote.submit(job(tmp_path, "import time\ntime.sleep(1000)\n"))
+        time.sleep(delay)
+        zygote.cancel(ticket)
+    fresh = zygote.submit(job(tmp_path, "x = 1\n", watch="fresh"))
+    zygote.cancel(fresh)
+    assert run(zygote, job(tmp_path, "x = 1\n")).outcome == "finished"
+    assert zygote._process.poll() is None
+
+
+# ---- a damaged zygote ------------------------------------------------------------------------------------------
+
+
+@linux_only
+def test_a_zygote_that_was_killed_is_started_again_and_answers(bare: Zygote, tmp_path: Path) -> None:
+    bare.preload(("colorsys",))
+    tickets = [bare.submit(job(tmp_path, f"import time\ntime.sleep(0.3)\nraise Exception({n})\n")) for n in range(2)]
+    left = Path(bare._folder)
+    os.kill(bare._process.pid, signal.SIGKILL)
+    assert [bare.wait(ticket).error for ticket in tickets] == ["0", "1"]
+    assert not left.exists()
+
+
+@linux_only
+def test_a_job_that_is_there_each_time_the_zygote_dies_is_given_up(bare: Zygote, tmp_path: Path) -> None:
+    ticket = bare.submit(job(tmp_path, "import time\ntime.sleep(1000)\n"))
+    for _ in range(2):
+        os.kill(bare._process.pid, signal.SIGKILL)
+        bare._process.wait()
+        if bare._jobs:
+            bare._receive()
+    assert bare.wait(ticket).outcome == "killed"
+
+
+GARBAGE = {
+    "not JSON": "garbage",
+    "not a report": "[1, 2]",
+    "no known outcome": '{"outcome": "banana"}',
+    "a field of another type": '{"outcome": "finished", "seconds": "long"}',
+    "an unknown field": '{"outcome": "finished", "extra": 1}',
+    "another answer": '1},{"id":1,"report":2',
+    "nested too deep": "[" * 100_000,
+    "not text": "\\xff\\xfe",
+}
+
+
+@pytest.mark.parametrize("garbage", GARBAGE.values(), ids=GARBAGE.keys())
+def test_a_report_that_makes_no_sense_counts_as_killed(zygote: Zygote, tmp_path: Path, garbage: str) -> None:
+    write = f"""
+        import os, time
+        for n in range(3, 64):
+            try:
+                os.write(n, b'''{garbage}''' + b'\\n')
+            except OSError:
+                pass
+        time.sleep(1000)
+    """
+    report = run(zygote, job(tmp_path, write))
+    assert report.outcome == "killed"
+    assert "no sense" in (report.error or "")
+
+
+# ---- preloading ------------------------------------------------------------------------------------------------
+
+
+def test_modules_that_cannot_be_imported_are_named_with_the_reason(bare: Zygote) -> None:
+    failed = bare.preload(("colorsys", "no_such_module"))
+    assert list(failed) == ["no_such_module"]
+    assert "ModuleNotFoundError" in failed["no_such_module"]
+
+
+def test_what_is_preloaded_is_there_in_each_run(bare: Zygote, tmp_path: Path) -> None:
+    bare.preload(("colorsys",))
+    assert told(bare, tmp_path, "import sys\n", "['colorsys' in sys.modules, 'chunk' in sys.modules]") == [True, False]
+
+
+def test_a_module_that_starts_threads_is_given_up(tmp_path: Path) -> None:
+    (tmp_path / "threading_module.py").write_text(
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n"
+    )
+    with Zygote({**os.environ, "PYTHONPATH": str(tmp_path)}) as zygote:
+        assert zygote.preload(("threading_module",)) == {"threading_module": "importing it starts threads"}
+        assert told(zygote, tmp_path, "import sys\n", "'threading_module' in sys.modules") is False
+
+
+# ---- a fresh interpreter ---------------------------------------------------------------------------------------
+
+
+def test_a_fresh_interpreter_shows_the_error_in_its_output(zygote: Zygote, tmp_path: Path) -> None:
+    report = run(zygote, job(tmp_path, FAILS, watch="fresh"))
+    assert report.outcome == "failed"
+    assert "expected version 0" in (report.failure or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome", "error"),
+    [
+        ("print('done')\n", "finished", None),
+        ("raise ValueError('why')\n", "raised", "why"),
+        ("import os\nos.abort()\n", "killed", "killed by signal 6 (SIGABRT)"),
+    ],
+)
+def test_other_ends_of_a_fresh_interpreter(
+    zygote: Zygote, tmp_path: Path, text: str, outcome: str, error: str | None
+) -> None:
+    report = run(zygote, job(tmp_path, text, watch="fresh"))
+    assert (report.outcome, report.error) == (outcome, error)
+
+
+def test_a_fresh_interpreter_that_takes_too_long_is_stopped(zygote: Zygote, tmp_path: Path) -> None:
+    assert run(zygote, job(tmp_path, "while True: pass\n", watch="fresh", wall=0.5)).outcome == "timeout"
+
+
+def test_a_fresh_interpreter_has_nothing_of_the_warm_process(zygote: Zygote, tmp_path: Path) -> None:
+    report = run(zygote, job(tmp_path, "import sys\nprint('torch' in sys.modules, __name__)\n", watch="fresh"))
+    assert report.output == "False __main__\n"
+
+
+def test_a_fresh_interpreter_runs_the_program_and_not_what_is_on_disk(zygote: Zygote, tmp_path: Path) -> None:
+    for name in ("train.py", "other.py"):
+        (tmp_path / name).write_text("print('on disk')\n")
+    files = {"other.py": "print('other in memory')\n"}
+    report = run(zygote, job(tmp_path, "import other\nprint('in memory')\n", files=files, watch="fresh"))
+    assert report.output == "other in memory\nin memory\n"
+    assert (tmp_path / "train.py").read_text() == "print('on disk')\n"
+
+
+@pytest.mark.parametrize("cwd", [".", "scripts", "elsewhere"])
+def test_a_fresh_interpreter_finds_data_by_its_folder_and_beside_its_file(
+    zygote: Zygote, tmp_path: Path, cwd: str
+) -> None:
+    for name in ("scripts/beside.txt", "elsewhere/data.txt", "scripts/data.txt", "data.txt"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(name)
+    text = (
+        "import pathlib\nprint(pathlib.Path(__file__).with_name('beside.txt').read_text(), open('data.txt').read())\n"
+    )
+    report = run(zygote, replace(job(tmp_path / "scripts", text, watch="fresh"), cwd=str(tmp_path / cwd)))
+    assert report.output == f"scripts/beside.txt {(Path(cwd) / 'data.txt').as_posix()}\n"
+
+
+def test_a_fresh_interpreter_reads_the_encoding_that_a_file_declares(zygote: Zygote, tmp_path: Path) -> None:
+    report = run(zygote, job(tmp_path, "# coding: latin-1\nprint(len('é'))\n", watch="fresh"))
+    assert report.output == "1\n"
+
+
+@linux_only
+def test_the_zygote_ends_when_its_client_is_killed(tmp_path: Path) -> None:
+    client = f"""
+import time
+from shrinkrepro.isolation.zygote import Zygote
+from shrinkrepro.runtime.messages import Job
+zygote = Zygote()
+text, folder = "import subprocess; subprocess.run(['sleep', '1000'])", {str(tmp_path)!r}
+zygote.submit(Job({{"a.py": text}}, folder, "a.py", folder))
+print(zygote._folder, flush=True)
+time.sleep(1000)
+"""
+    process = subprocess.Popen([sys.executable, "-c", client], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    folder = Path(process.stdout.readline().strip())
+    assert within(30, lambda: len(guard.descendants(process.pid)) >= 3)
+    family = guard.descendants(process.pid)
+    process.kill()
+    process.wait()
+    assert within(5, lambda: not any(Path(f"/proc/{pid}/stat").exists() for pid in family))
+    assert within(5, lambda: not folder.exists())
