@@ -1,0 +1,97 @@
+"""The passes, in the order in which they are applied."""
+
+from shrinkrepro.passes.blocks import (
+    drop_clauses,
+    drop_conditions,
+    drop_with_items,
+    return_early,
+    shorten_ranges,
+    unwrap_blocks,
+)
+from shrinkrepro.passes.calls import drop_arguments, function_to_method, module_to_method
+from shrinkrepro.passes.devices import (
+    devices_to_cpu,
+    drop_anomaly_mode,
+    drop_seeds,
+    full_precision,
+    loaders_in_process,
+    unwrap_models,
+)
+from shrinkrepro.passes.expressions import drop_elements, expression_to_one, expression_to_part
+from shrinkrepro.passes.functions import (
+    drop_bases,
+    drop_decorators,
+    drop_defaults,
+    drop_parameters,
+    parameters_to_values,
+)
+from shrinkrepro.passes.imports import canonical_imports, drop_unused_imports
+from shrinkrepro.passes.inlining import dissolve_classes, inline_functions
+from shrinkrepro.passes.inplace import out_of_place_elsewhere
+from shrinkrepro.passes.layers import (
+    bypass_calls,
+    drop_layers,
+    drop_schedulers,
+    identity_layers,
+    plain_backward,
+    simplest_loss,
+    simplest_optimizer,
+)
+from shrinkrepro.passes.shapes import equal_sizes, shorten_chains, shorten_sizes, shrink_numbers
+from shrinkrepro.passes.statements import delete_statements, keep_what_ran, split_lines, strip_annotations, strip_layout
+from shrinkrepro.passes.values import expression_to_tensor, expression_to_value
+from shrinkrepro.passes.variables import drop_results, inline_next, inline_variables, merge_names, reuse_names
+
+PASSES = (
+    strip_layout,
+    split_lines,
+    loaders_in_process,
+    keep_what_ran,
+    equal_sizes,
+    devices_to_cpu,
+    unwrap_models,
+    full_precision,
+    drop_anomaly_mode,
+    drop_seeds,
+    strip_annotations,
+    delete_statements,
+    drop_clauses,
+    unwrap_blocks,
+    drop_with_items,
+    shorten_ranges,
+    drop_conditions,
+    return_early,
+    expression_to_value,
+    expression_to_tensor,
+    drop_layers,
+    bypass_calls,
+    identity_layers,
+    simplest_loss,
+    plain_backward,
+    simplest_optimizer,
+    drop_schedulers,
+    shorten_chains,
+    shorten_sizes,
+    drop_decorators,
+    drop_bases,
+    drop_defaults,
+    drop_parameters,
+    parameters_to_values,
+    drop_arguments,
+    drop_elements,
+    expression_to_part,
+    expression_to_one,
+    function_to_method,
+    module_to_method,
+    inline_functions,
+    dissolve_classes,
+    inline_next,
+    inline_variables,
+    merge_names,
+    reuse_names,
+    drop_results,
+    shrink_numbers,
+    out_of_place_elsewhere,
+    canonical_imports,
+    drop_unused_imports,
+)

@@ -1,0 +1,243 @@
+"""Passes over statements that have blocks: blocks unwrapped, clauses dropped, loops made shorter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+import libcst.matchers as m
+
+from shrinkrepro.facts import Facts
+from shrinkrepro.passes.common import (
+    clause_lines,
+    clauses,
+    from_the_end,
+    names,
+    patch,
+    removal,
+    replaced_by_block,
+    whole,
+    within,
+    without,
+)
+from shrinkrepro.program.edit import Edit, Patch, Piece, deletion
+from shrinkrepro.program.source import Program, Span
+from shrinkrepro.program.tree import Statement, Tree
+
+_RANGE = m.Call(func=m.Name("range"))
+
+
+def drop_clauses(program: Program, facts: Facts) -> Iterator[Patch]:
+    """Drop `elif`, `else`, `except`, `finally` and `case` with their blocks.
+
+    Before:
+        if ready:
+            start()
+        else:
+            wait()
+    After:
+        if ready:
+            start()
+    """
+    for tree in reversed(facts.trees):
+        for statement in from_the_end(tree):
+            for clause in reversed(clauses(statement.node)):
+                yield patch("drop a clause", deletion(clause_lines(tree, clause)))
+
+
+def unwrap_blocks(program: Program, facts: Facts) -> Iterator[Patch]:
+    """Put the block of an `if`, `for`, `while`, `with` or `try` in its place: the branch that ran, one turn of a loop.
+
+    Before:
+        for step in range(3):
+            if step > 5:
+                break
+            train(step)
+    After:
+        step = 0
+        if step > 5:
+            pass
+        train(step)
+
+    Before:
+        with open(path) as file:
+            read(file)
+    After:
+        file = open(path)
+        read(file)
+
+    Before:
+        try:
+            train()
+        except RuntimeError as problem:
+            print(problem)
+    After:
+        train()
+    """
+    for tree in reversed(facts.trees):
+        for statement in from_the_end(tree):
+            match statement.node:
+                case cst.If() as node:
+                    yield from _branches(tree, statement, node, facts)
+                case cst.For(asynchronous=None) as node:
+                    for heading in _first_turn(tree, node):
+                        yield _one_turn(tree, statement, node, heading)
+                case cst.While() as node:
+                    yield _one_turn(tree, statement, node, ())
+                case cst.With(asynchronous=None) as node:
+                    for heading in _entering(tree, statement, node):
+                        yield patch("unwrap a with", *replaced_by_block(tree, statement, node.body, heading))
+                case cst.Try() | cst.TryStar() as node:
+                    yield patch("unwrap a try", *replaced_by_block(tree, statement, node.body))
+
+
+def drop_with_items(program: Program, facts: Facts) -> Iterator[Patch]:
+    """Drop the items of a `with` one by one.
+
+    Before:
+        with no_grad(), timer():
+            train()
+    After:
+        with no_grad():
+            train()
+    """
+    for tree in reversed(facts.trees):
+        for node in reversed(list(tree.walk(cst.With))):
+            for position in reversed(range(len(node.items))):
+                if len(node.items) > 1:
+                    yield patch("drop a with item", *without(tree, node.items, {position}))
+
+
+def shorten_ranges(program: Program, facts: Facts) -> Iterator[Patch]:
+    """Count to one, or else to two, wherever the program counts.
+
+    Before:
+        for step in range(warmup, steps):
+            train()
+    After:
+        for step in range(2):
+            train()
+    """
+    for tree in reversed(facts.trees):
+        for node in reversed(list(tree.walk(cst.Call))):
+            if m.matches(node, _RANGE) and node.args:
+                first, last = tree.span(node.args[0]), tree.span(node.args[-1])
+                arguments = Span(first.path, first.start, last.end)
+                for count in ("1", "2"):
+                    if program.text(arguments) not in ("1", count):
+                        yield patch(f"count to {count}", Edit(arguments, (count,)))
+
+
+def drop_conditions(program: Program, facts: Facts) -> Iterator[Patch]:
+    """Drop the conditions of comprehensions.
+
+    Before:
+        kept = [row for row in rows if row > 0]
+    After:
+        kept = [row for row in rows]
+    """
+    for tree in reversed(facts.trees):
+        for node in reversed(list(tree.walk(cst.CompIf))):
+            span = tree.span(node)
+            start = len(tree.file.text[: span.start].rstrip())
+            yield patch("drop a condition", deletion(Span(span.path, start, span.end)))
+
+
+def return_early(program: Program, facts: Facts) -> Iterator[Patch]:
+    """Return what a function computes on the way instead of what it returns in the end.
+
+    Before:
+        def forward(x):
+            h = enter(x)
+            y = leave(h)
+            return y
+    After:
+        def forward(x):
+            return enter(x)
+    """
+    for tree in reversed(facts.trees):
+        for function in reversed(list(tree.walk(cst.FunctionDef))):
+            members = tree.block_of(function.body)
+            if not _returns_value(tree, function):
+                continue
+            for position, member in enumerate(members):
+                rest = members[position + 1 :]
+                if facts.culprit is not None and any(facts.culprit.code in after.code for after in rest):
+                    continue
+                if isinstance(member.node, cst.Assign) and rest:
+                    value = whole(tree, member.node.value)
+                    opening = Edit(Span(value.path, member.code.start, value.start), ("return ",))
+                    yield patch("return early", opening, *(removal(tree, after) for after in rest))
+
+
+def _returns_value(tree: Tree, function: cst.FunctionDef) -> bool:
+    results = (node for node in tree.walk(cst.Return) if node.value is not None)
+    return any(tree.span(node) in tree.span(function.body) for node in results)
+
+
+def _branches(tree: Tree, statement: Statement, node: cst.If, facts: Facts) -> Iterator[Patch]:
+    """Patches that leave one branch of an `if`, those that ran first."""
+
+    def idle(suite: cst.BaseSuite) -> bool:
+        return not any(facts.executed(tree.file.path, line) for line in tree.lines(suite))
+
+    for suite in sorted((node.body, *(clause.body for clause in clauses(node))), key=idle):
+        yield patch("unwrap an if", *replaced_by_block(tree, statement, suite))
+
+
+def _one_turn(tree: Tree, statement: Statement, loop: cst.For | cst.While, heading: tuple[Piece, ...]) -> Patch:
+    """The patch that leaves one turn of a loop; its `break` and `continue` become `pass`."""
+    jumps = [Edit(jump.code, ("pass",)) for jump in _jumps(tree, loop)]
+    return patch("leave one turn of a loop", *replaced_by_block(tree, statement, loop.body, heading), *jumps)
+
+
+def _jumps(tree: Tree, loop: cst.For | cst.While) -> Iterator[Statement]:
+    """The `break` and `continue` statements that belong to `loop`."""
+    for statement in tree.statements:
+        if isinstance(statement.node, (cst.Break, cst.Continue)) and statement.code in tree.span(loop.body):
+            around = (node for node in tree.ancestors(statement.node) if isinstance(node, (cst.For, cst.While)))
+            if next(around) is loop:
+                yield statement
+
+
+def _first_turn(tree: Tree, loop: cst.For) -> Iterator[tuple[Piece, ...]]:
+    """What may bind the variables of a loop for one turn; nothing first, where its body reads none of them."""
+    read = names(tree).read
+    variables = [node for nodes in names(tree).bound.values() for node in within(tree, nodes, loop.target)]
+    if not any(within(tree, read.get(variable.value, ()), loop.body) for variable in variables):
+        yield ()
+    if not any(variable.value in read for variable in variables):
+        return
+    target = whole(tree, loop.target)
+    match loop.iter:
+        case cst.Call(func=cst.Name("range"), args=arguments) if arguments:
+            yield (target, " = ", tree.span(arguments[0].value) if len(arguments) > 1 else "0")
+        case cst.Call(func=cst.Name("enumerate"), args=[cst.Arg() as argument]) if isinstance(loop.target, cst.Tuple):
+            yield from _first_enumerated(tree, loop.target, argument)
+        case cst.List(elements=elements) | cst.Tuple(elements=elements):
+            for element in dict.fromkeys((*elements[-1:], *elements[:1])):
+                yield (target, " = ", tree.span(element))
+    yield (target, " = next(iter(", whole(tree, loop.iter), "))")
+
+
+def _first_enumerated(tree: Tree, target: cst.Tuple, argument: cst.Arg) -> Iterator[tuple[Piece, ...]]:
+    """The first turn of `for count, value in enumerate(argument)`, with and without the count."""
+    if len(target.elements) == 2:
+        count, value = (tree.span(element) for element in target.elements)
+        yield (value, " = next(iter(", tree.span(argument), "))")
+        yield (count, ", ", value, " = 0, next(iter(", tree.span(argument), "))")
+
+
+def _entering(tree: Tree, statement: Statement, node: cst.With) -> Iterator[tuple[Piece, ...]]:
+    """What may stand for the head of a `with`: nothing, or its names bound to its items, which nobody enters."""
+    yield ()
+    bindings = [
+        (whole(tree, item.asname.name), " = ", whole(tree, item.item)) for item in node.items if item.asname is not None
+    ]
+    if bindings:
+        yield _joined(bindings, f"\n{statement.indent}")
+
+
+def _joined(parts: Sequence[tuple[Piece, ...]], separator: str) -> tuple[Piece, ...]:
+    """The parts one after the other, with `separator` between them."""
+    return tuple(piece for index, part in enumerate(parts) for piece in ((separator,) if index else ()) + part)

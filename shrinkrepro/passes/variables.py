@@ -1,0 +1,165 @@
+"""Passes that do away with variables: values go where they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import libcst as cst
+
+from shrinkrepro.facts import Facts
+from shrinkrepro.passes.common import names, patch, removal, whole, within
+from shrinkrepro.passes.syntax import standalone
+from shrinkrepro.program.edit import Edit, Patch
+from shrinkrepro.program.source import Program
+from shrinkrepro.program.tree import Statement, Tree
+from shrinkrepro.runtime.messages import Value
+
+
+def inline_variables(program: Program, facts: Facts) -> Iterator[Patch]:
+    """Put the value of a variable that is assigned once where the variable is read, and delete the assignment.
+
+    Before:
+        x = torch.ones(1)
+        y = x.exp()
+    After:
+        y = torch.ones(1).exp()
+    """
+    for tree in reversed(facts.trees):
+        for statement in sorted(tree.statements, key=lambda s: -s.code.start):
+            name = _only_name(statement)
+            if name is None:
+                continue
+            scope = _scope(tree, statement.node)
+            uses = within(tree, names(tree).read.get(name, ()), scope)
+            bound = within(tree, names(tree).bound.get(name, ()), scope)
+            later = [use for use in uses if tree.span(use).start > statement.code.end]
+            if len(bound) != 1 or not later or len(later) != len(uses):
+                continue
+            assert isinstance(statement.node, cst.Assign)
+            value = statement.node.value
+            puts = [Edit(whole(tree, use), standalone(tree, value, use)) for use in later]
+            yield patch(f"inline {name}", removal(tree, statement), *puts)
+
+
+def inline_next(program: Program, facts: Facts) -> Iterator[Patch]:
+    """Put the value of a variable into the one place that reads it before it is assigned again.
+
+    Before:
+        x = f()
+        x = g(x)
+        use(x)
+    After:
+        x = g(f())
+        use(x)
+    """
+    for tree in reversed(facts.trees):
+        for statement, following in _pairs(tree):
+            name = _only_name(statement)
+            if name is None:
+                continue
+            uses = within(tree, names(tree).read.get(name, ()), following.node)
+            scope = _scope(tree, statement.node)
+            everywhere = within(tree, names(tree).read.get(name, ()), scope)
+            rebinds = bool(within(tree, names(tree).bound.get(name, ()), following.node))
+            if len(uses) != 1 or (len(everywhere) != 1 and not rebinds):
+                continue
+            assert isinstance(statement.node, cst.Assign)
+            value = standalone(tree, statement.node.value, uses[0])
+            yield patch(f"inline {name}", removal(tree, statement), Edit(whole(tree, uses[0]), value))
+
+
+def merge_names(program: Program, facts: Facts) -> Iterator[Patch]:
+    """Use one name where another was only a second name for the same thing.
+
+    Before:
+        y = x
+        z = y + 1
+    After:
+        z = x + 1
+    """
+    for tree in reversed(facts.trees):
+        for statement in sorted(tree.statements, key=lambda s: -s.code.start):
+            name, node = _only_name(statement), statement.node
+            if name is None or not isinstance(node, cst.Assign) or not isinstance(node.value, cst.Name):
+                continue
+            scope = _scope(tree, node)
+            bound = within(tree, names(tree).bound.get(name, ()), scope)
+            uses = (*within(tree, names(tree).read.get(name, ()), scope), *bound)
+            later = [use for use in dict.fromkeys(uses) if tree.span(use).start > statement.code.end]
+            edits = [Edit(tree.span(use), (node.value.value,)) for use in later]
+            yield patch(f"{node.value.value} for {name}", removal(tree, statement), *edits)
+
+
+def drop_results(program: Program, facts: Facts) -> Iterator[Patch]:
+    """Keep a value and drop the name that it is assigned to, where nothing reads the name.
+
+    Before:
+        y = x.add_(1)
+    After:
+        x.add_(1)
+    """
+    for tree in reversed(facts.trees):
+        for statement in sorted(tree.statements, key=lambda s: -s.code.start):
+            if isinstance(statement.node, (cst.Assign, cst.AugAssign, cst.AnnAssign)) and statement.node.value:
+                span = whole(tree, statement.node.value)
+                yield patch("drop a target", Edit(statement.code, (span,)))
+
+
+def _only_name(statement: Statement) -> str | None:
+    """The one name that a statement assigns; None when it does anything else."""
+    match statement.node:
+        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))]):
+            return str(name)
+    return None
+
+
+def _scope(tree: Tree, node: cst.CSTNode) -> cst.CSTNode:
+    """The function around a statement, or the whole file."""
+    return next((n for n in tree.ancestors(node) if isinstance(n, cst.FunctionDef)), tree.module)
+
+
+def _pairs(tree: Tree) -> Iterator[tuple[Statement, Statement]]:
+    """Each statement with the one that follows it in its block, later ones first."""
+    by_block: dict[object, list[Statement]] = {}
+    for statement in tree.statements:
+        by_block.setdefault(statement.block.span if statement.block else None, []).append(statement)
+    pairs = [(a, b) for members in by_block.values() for a, b in pairwise(members)]
+    return iter(sorted(pairs, key=lambda pair: -pair[0].code.start))
+
+
+def reuse_names(program: Program, facts: Facts) -> Iterator[Patch]:
+    """Read a tensor that has a name already where another one is made.
+
+    Before:
+        import torch
+        x = torch.ones(2)
+        y = x * torch.ones(2)
+    After:
+        import torch
+        x = torch.ones(2)
+        y = x * x
+    """
+    for tree in reversed(facts.trees):
+        values = facts.values(tree.file.path)
+        made = [
+            node
+            for node in tree.expressions
+            if not isinstance(node, cst.Name) and _is_tensor(values.get(whole(tree, node)))
+        ]
+        for node in sorted(made, key=lambda n: (tree.span(n).start - tree.span(n).end, -tree.span(n).start)):
+            scope = _scope(tree, node)
+            known = [
+                name
+                for name, uses in names(tree).bound.items()
+                if any(
+                    tree.statement_around(use).code.end <= tree.span(node).start for use in within(tree, uses, scope)
+                )
+                and any(_is_tensor(values.get(tree.span(use))) for use in names(tree).read.get(name, ()))
+            ]
+            for name in reversed(known):
+                yield patch(f"use {name} again", Edit(whole(tree, node), (name,)))
+
+
+def _is_tensor(value: Value | None) -> bool:
+    return value is not None and value.tensor is not None
