@@ -1,0 +1,219 @@
+"""The command line: its options, its two commands, and which exit status a run gets. What it does is done elsewhere.
+
+Modules that import libcst or rich are imported only once a script is to be run, so that `--help` answers at once.
+"""
+
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from shrinkrepro import __version__
+from shrinkrepro.errors import MEANING, Exit, ShrinkReproError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from shrinkrepro.pipeline import Options
+    from shrinkrepro.program.source import Program
+    from shrinkrepro.results import Explanation, Result
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What one command line asks for: a script with its arguments and environment, and how to show what is found."""
+
+    script: str
+    arguments: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...]
+    as_json: bool
+    quiet: bool
+
+    def program(self) -> Program:
+        """The program to explain or reduce."""
+        from shrinkrepro.program.load import load_script
+
+        return load_script(self.script, self.arguments, environment=self.environment)
+
+    def consoles(self) -> tuple[Console, Console]:
+        """Where results and where messages go; results are kept from standard output when JSON is asked for."""
+        from rich.console import Console
+
+        return Console(quiet=self.as_json), Console(stderr=True, quiet=self.quiet)
+
+
+def _assignments(context: click.Context, option: click.Parameter, values: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    for value in values:
+        if not value.partition("=")[0] or "=" not in value:
+            raise click.BadParameter(f"{value!r} is not of the form NAME=VALUE")
+    return tuple((name, text) for name, _, text in (value.partition("=") for value in values))
+
+
+def _shared(command: Command) -> Command:
+    """Add the arguments and options that both commands have."""
+    seconds = click.FloatRange(min=0, min_open=True)
+    for add in reversed(
+        [
+            click.argument("script", metavar="SCRIPT"),
+            click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGUMENTS]"),
+            click.option("--json", "as_json", is_flag=True, help="Print one JSON document, as docs/json.md says."),
+            click.option("--quiet", "-q", is_flag=True, help="No progress and no messages other than problems."),
+            click.option("--timeout", type=seconds, default=600.0, show_default="600", metavar="SECONDS",
+                         help="How long each of the first runs of the script may take."),
+            click.option("--jobs", "-j", type=click.IntRange(min=1), metavar="N",
+                         help="How many runs go on at once.  [default: the number of cores]"),
+            click.option("--tries", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
+                         help="Repeat each run up to N times until it fails: for scripts that fail only now and then."),
+            click.option("--env", "environment", multiple=True, callback=_assignments, metavar="NAME=VALUE",
+                         help="Set an environment variable for the script; may be repeated."),
+            click.version_option(__version__, prog_name="shrinkrepro"),
+        ]
+    ):  # fmt: skip
+        command = add(command)
+    return command
+
+
+@click.command(
+    "shrinkrepro",
+    context_settings=_SETTINGS,
+    epilog="`shrinkrepro explain SCRIPT` stops after the explanation; see `shrinkrepro explain --help`. "
+    "A script that is itself called explain is given as ./explain. Exit statuses: docs/exit-codes.md.",
+)
+@_shared
+@click.option("--output", "-o", type=click.Path(path_type=Path), metavar="PATH",
+              help="Where the smallest program goes.  [default: <SCRIPT>_repro.py in the current folder]")  # fmt: skip
+@click.option("--budget", type=click.FloatRange(min=0), metavar="SECONDS",
+              help="Stop shrinking after this time, with the smallest program so far.")  # fmt: skip
+@click.option("--same", "sameness", type=click.Choice(["statement", "op", "any"]), default="statement",
+              show_default=True, help="What must stay the same: the statement that writes in place, "
+              "its operator, or only the kind of error.")  # fmt: skip
+def _reduce(
+    output: Path | None, timeout: float, budget: float | None, jobs: int | None, sameness: Any, tries: int, **rest: Any
+) -> Exit:
+    """Explain PyTorch's "modified by an inplace operation" error in SCRIPT, and shrink it to a minimal repro.
+
+    Names the lines that saved the tensor, changed it (the culprit) and needed it; then writes the smallest program
+    that still fails in the same way, verified in a fresh interpreter. SCRIPT itself is never changed; its
+    own arguments follow after --, as in
+
+        shrinkrepro train.py -- --epochs 3
+    """
+    from shrinkrepro.pipeline import Options
+
+    options = Options(timeout=timeout, budget=budget, jobs=jobs, sameness=sameness, tries=tries)
+    return reduce_and_write(Request(**rest), options, output)
+
+
+@click.command("shrinkrepro explain", context_settings=_SETTINGS, epilog="Exit statuses: docs/exit-codes.md.")
+@_shared
+def _explain(timeout: float, jobs: int | None, tries: int, **rest: Any) -> Exit:
+    """Explain PyTorch's "modified by an inplace operation" error in SCRIPT: saved where, changed where, needed where.
+
+    The script is run a few times, and nothing is written. Its own arguments follow after --.
+    """
+    from shrinkrepro.pipeline import Options
+
+    return explain_only(Request(**rest), Options(timeout=timeout, jobs=jobs, tries=tries))
+
+
+def explain_only(request: Request, options: Options) -> Exit:
+    """Explain the script's failure and show the explanation."""
+    from shrinkrepro.pipeline import explain
+    from shrinkrepro.report.console import Progress, explanation_text, show
+    from shrinkrepro.report.json import explanation_document
+
+    program = request.program()
+    out, err = request.consoles()
+    with Progress(err, request.script) as progress:
+        explanation = explain(program, options, [progress])
+    if request.as_json:
+        _print_json(explanation_document(explanation))
+    show(out, explanation_text(explanation))
+    return explanation.exit
+
+
+def reduce_and_write(request: Request, options: Options, output: Path | None) -> Exit:
+    """Reduce the script, write the smallest program, show what was found."""
+    from shrinkrepro.pipeline import reduce
+    from shrinkrepro.report.console import Progress, explanation_text, result_text, show
+    from shrinkrepro.report.json import to_document
+    from shrinkrepro.report.script import check_output, default_output
+
+    program = request.program()
+    target = output or default_output(request.script)
+    check_output(program, target)
+    out, err = request.consoles()
+
+    def found(explanation: Explanation) -> None:
+        show(err if request.as_json else out, explanation_text(explanation))
+
+    with Progress(err, request.script, found) as progress:
+        result = reduce(program, options, [progress])
+    result, status = _written(result, target)
+    if request.as_json:
+        _print_json(to_document(result))
+    show(out, result_text(result, colour=out.is_terminal))
+    return status
+
+
+def _written(result: Result, target: Path) -> tuple[Result, Exit]:
+    """The result once its program is on disk. What was found is not lost where writing fails: a note says so."""
+    from shrinkrepro.report.script import write
+
+    if result.reduced is None:
+        return result, result.exit
+    try:
+        path = write(result.reduced, result.explanation, target)
+    except OSError as problem:
+        note = f"The program could not be written to {target}: {problem.strerror}."
+        return replace(result, notes=(*result.notes, note)), Exit.OUTPUT_UNWRITABLE
+    return replace(result, reduced=replace(result.reduced, path=str(path))), result.exit
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line (that of this process when None) and return its exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    own = words[: words.index("--")] if "--" in words else words
+    explaining = words[:1] == ["explain"]
+    command = _explain if explaining else _reduce
+    try:
+        status = Exit(command.main(words[explaining:], prog_name=command.name, standalone_mode=False))
+        if status is not Exit.DONE:
+            print(f"shrinkrepro: {MEANING[status]}", file=sys.stderr)
+        return int(status)
+    except ShrinkReproError as problem:
+        status, message = problem.exit, str(problem)
+    except click.UsageError as problem:
+        status, message = Exit.USAGE, _usage(problem)
+    except click.Abort:
+        status, message = Exit.INTERRUPTED, "interrupted; nothing was written"
+    if "--json" in own:
+        from shrinkrepro.report.json import problem_document
+
+        _print_json(problem_document(status, message))
+    print(f"shrinkrepro: {message}", file=sys.stderr)
+    return int(status)
+
+
+def _usage(problem: click.UsageError) -> str:
+    sentence = problem.format_message().rstrip(".")
+    if isinstance(problem, click.NoSuchOption):
+        return f"{sentence}; options of the script go after --"
+    return f"{sentence}; see shrinkrepro --help"
+
+
+def _print_json(document: dict[str, Any]) -> None:
+    json.dump(document, sys.stdout, indent=2)
+    print()

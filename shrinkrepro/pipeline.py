@@ -1,0 +1,340 @@
+"""From a failing program to its explanation, and on to the smallest program. Nothing is printed here."""
+
+from __future__ import annotations
+
+import ast
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+
+from shrinkrepro import distil
+from shrinkrepro.diagnosis import Diagnosis, diagnose
+from shrinkrepro.errors import Exit, ShrinkReproError
+from shrinkrepro.facts import Facts
+from shrinkrepro.failure import VersionMismatch, parse, same_error
+from shrinkrepro.isolation.backend import Backend
+from shrinkrepro.isolation.persistent import Persistent
+from shrinkrepro.isolation.workers import Workers
+from shrinkrepro.isolation.zygote import Zygote
+from shrinkrepro.oracle import Counts, Oracle, Sameness, Target, job_for
+from shrinkrepro.passes import PASSES
+from shrinkrepro.passes.inplace import twins
+from shrinkrepro.problems import failure_in
+from shrinkrepro.program.check import invalid
+from shrinkrepro.program.source import Program
+from shrinkrepro.reduction.engine import Adopted, Budget, Pass, Reduction
+from shrinkrepro.reduction.engine import Event as EngineEvent
+from shrinkrepro.report.environment import versions
+from shrinkrepro.results import Candidates, Explanation, Reduced, Result, place
+from shrinkrepro.runtime.messages import Limits, Observation, Report, Trace
+
+FRESH_SEEDS = ("1", "2", "3")
+_STARTS_THREADS = "importing it starts threads"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user can choose.
+
+    `timeout` bounds each of the first runs, `budget` the reduction (both in seconds; None: no bound). `jobs` is how
+    many runs go on at once (None: as many as there are cores). `sameness` is what a candidate's failure must share
+    with the script's. `tries` is how often a run is repeated until it fails: more than once for scripts that fail
+    only now and then.
+    """
+
+    timeout: float = 600.0
+    budget: float | None = None
+    jobs: int | None = None
+    sameness: Sameness = "statement"
+    tries: int = 1
+
+
+@dataclass(frozen=True)
+class Explained:
+    """The first runs are over and explain the failure."""
+
+    explanation: Explanation
+
+
+@dataclass(frozen=True)
+class Searching:
+    """The reduction is about to begin; `counts` is kept up to date while it goes on."""
+
+    counts: Counts
+
+
+@dataclass(frozen=True)
+class Verifying:
+    """`program` is about to be run in fresh interpreters."""
+
+    program: Program
+
+
+Event = Explained | Searching | Verifying | EngineEvent
+Listener = Callable[[Event], None]
+
+
+def explain(
+    program: Program,
+    options: Options = Options(),
+    listeners: Sequence[Listener] = (),
+    *,
+    start: Callable[[], Backend] = Zygote,
+) -> Explanation:
+    """Why `program` fails: what saved the tensor, what changed it, what needed it.
+
+    `start` makes the backend that runs it.
+    Raises ShrinkReproError when the program does not fail with a version mismatch, or not every time.
+    """
+    with closing(start()) as backend:
+        explanation = _first_look(program, options, _workers(backend, options)).explanation
+    _tell(listeners, Explained(explanation))
+    return explanation
+
+
+def reduce(
+    program: Program,
+    options: Options = Options(),
+    listeners: Sequence[Listener] = (),
+    *,
+    passes: Sequence[Pass] = PASSES,
+    start: Callable[[], Backend] = Zygote,
+) -> Result:
+    """The smallest program that fails as `program` does, and why it fails.
+
+    Ctrl-C during the reduction ends it; the smallest program so far is then verified and returned. `start` makes the
+    backend that runs the candidates.
+    Raises ShrinkReproError when the program does not fail with a version mismatch, or not every time.
+    """
+    with closing(start()) as backend:
+        workers = _workers(backend, options)
+        look = _first_look(program, options, workers)
+        _tell(listeners, Explained(look.explanation))
+        target = Target(program, look.explanation.failure, look.traced, options.sameness)
+        oracle = Oracle(target, workers, look.limits)
+        _tell(listeners, Searching(oracle.counts))
+        adopted, stopped, seconds = _shrink(look, oracle, options.budget, listeners, passes)
+        patient = replace(look.limits, wall=options.timeout, backwards=None)
+        reduced, notes = _verified(adopted, target, workers, patient, listeners)
+        twin = None if reduced is None else _twin(reduced, workers, replace(oracle.limits, backwards=None))
+    if stopped == "budget":
+        notes += (f"Stopped after {options.budget:g} s, as --budget says: a smaller program may exist.",)
+    if reduced is not None and twin is None:
+        notes += ("The culprit is not confirmed: no form of the program without that write runs clean.",)
+    counts = oracle.counts
+    return Result(
+        look.explanation,
+        reduced,
+        twin,
+        Candidates(counts.run, counts.accepted, counts.cached, counts.rejected_unrun, seconds),
+        stopped,
+        notes,
+    )
+
+
+def static_imports(program: Program) -> tuple[str, ...]:
+    """The modules, not the program's own, that its files import at their top level: what any run imports first."""
+    own = {file.path.split("/")[0].removesuffix(".py") for file in program}
+    names: set[str] = set()
+    for file in program:
+        for node in ast.parse(file.text).body:
+            if isinstance(node, ast.Import):
+                names.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names.add(node.module)
+    return tuple(sorted(name for name in names if name.split(".")[0] not in own))
+
+
+def last_holding(count: int, holds: Callable[[int], bool]) -> int | None:
+    """A late index below `count` for which `holds` is true: the last one, when those that hold come before all others.
+
+    Asks about the last index first, then ever further back, then in between; None when index 0 does not hold either.
+    """
+    good, bad, step = count - 1, count, 1
+    while not holds(good):
+        if good == 0:
+            return None
+        good, bad, step = max(0, good - step), good, step * 2
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if holds(middle) else (good, middle)
+    return good
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What the first runs showed.
+
+    `trace` is what the tracer alone knows of the failure, `traced` what that says about the program; both None when the
+    tracer sees none. `limits` are those of the runs that follow.
+    """
+
+    explanation: Explanation
+    trace: Trace | None
+    traced: Diagnosis | None
+    limits: Limits
+
+
+def _workers(backend: Backend, options: Options) -> Workers:
+    patient = backend if options.tries == 1 else Persistent(backend, options.tries)
+    return Workers(patient, options.jobs or os.cpu_count() or 1)
+
+
+def _tell(listeners: Iterable[Listener], event: Event) -> None:
+    for listener in listeners:
+        listener(event)
+
+
+def _first_look(program: Program, options: Options, workers: Workers) -> _Look:
+    """Run the program a few times, at first with the tracer, and explain its failure."""
+    limits = Limits(wall=options.timeout, cpu=options.timeout * (os.cpu_count() or 1))
+    _preload(workers.backend, _wanted_early(program))
+    traced, plain = workers.run_all([job_for(program, "trace", limits), job_for(program, "plain", limits)])
+    if plain.outcome == "finished" and traced.outcome == "failed":
+        raise _unstable(program, options.tries)
+    failure = failure_in(plain, program, options.timeout)
+    slow = _preload(workers.backend, plain.modules)
+    again = workers.run(job_for(program, "plain", limits))
+    repeated = parse(again.failure or "")
+    if repeated is None or not same_error(repeated, failure):
+        raise _unstable(program, options.tries)
+    diagnosis = _diagnosis(program, failure, traced, workers, limits)
+    notes = tuple(_notes(traced, plain, diagnosis, slow))
+    explanation = Explanation(program, failure, diagnosis, plain.seconds, plain.guard, versions(), notes)
+    by_tracer = diagnose(traced.trace, dict(program.texts)) if traced.trace else None
+    wall = min(options.timeout, plain.seconds * Oracle.slack + Oracle.grace)
+    return _Look(explanation, traced.trace, by_tracer, replace(limits, wall=wall, backwards=plain.backwards))
+
+
+def _notes(traced: Report, plain: Report, diagnosis: Diagnosis, slow: Sequence[str]) -> Iterator[str]:
+    """What could not be done in the first runs, and what else helps to understand them."""
+    yield from diagnosis.notes
+    if traced.trace is None:
+        yield "The tracer hides the failure: what is said here comes from PyTorch's message and from polling."
+    elif diagnosis.culprit is None:
+        yield "No statement that writes to the saved tensor was found."
+    if diagnosis.built is not None:
+        yield f"The module that writes in place was built at {place(diagnosis.built)}: `{diagnosis.built.source}`."
+    if not plain.guard.startswith("landlock"):
+        yield f"The runs were confined less than on Linux with Landlock: {plain.guard}."
+    if slow:
+        yield f"Each run imports {', '.join(slow)} anew: importing that ahead would start threads."
+
+
+def _unstable(program: Program, tries: int) -> ShrinkReproError:
+    script = program.invocation.entry
+    return ShrinkReproError(
+        Exit.UNSTABLE,
+        f"{script} fails in some runs and not in others, each tried {tries} time(s); "
+        f"fix its random seeds, or repeat each run with --tries {max(10, tries * 2)}",
+    )
+
+
+def _wanted_early(program: Program) -> tuple[str, ...]:
+    # the first optimizer that is constructed imports torch._dynamo: seconds, in every run until it is here
+    optimizers = any("optim" in file.text for file in program)
+    return ("torch", *(["torch._dynamo"] if optimizers else []), *static_imports(program))
+
+
+def _preload(backend: Backend, modules: Iterable[str]) -> list[str]:
+    """Import modules ahead of the runs; the packages that cannot be, because that would start threads.
+
+    PyTorch goes first and alone: when something else must be given up, it stays. Modules that do not import at all
+    are the business of the runs, which say why.
+    """
+    known = dict.fromkeys(modules)
+    torch = tuple(name for name in known if name.split(".")[0] == "torch")
+    others = tuple(name for name in known if name.split(".")[0] != "torch")
+    failed = {**backend.preload(torch), **(backend.preload(others) if others else {})}
+    return sorted({name.split(".")[0] for name, why in failed.items() if why == _STARTS_THREADS})
+
+
+def _diagnosis(
+    program: Program, failure: VersionMismatch, traced: Report, workers: Workers, limits: Limits
+) -> Diagnosis:
+    """What a traced run says about the failure, helped by a polling run where it cannot name the culprit."""
+    trace = traced.trace or Trace(failure.message, None, None, None, (), None)
+    if not trace.mutations:
+        polled = workers.run(replace(job_for(program, "poll", limits), hint=asdict(trace)))
+        if polled.trace is not None and polled.trace.mutations:
+            trace = polled.trace
+    return diagnose(trace, dict(program.texts))
+
+
+def _shrink(
+    look: _Look, oracle: Oracle, budget: float | None, listeners: Sequence[Listener], passes: Sequence[Pass]
+) -> tuple[list[Program], str, float]:
+    """Every program adopted, in order, the original first; why the search stopped; and the seconds it took."""
+    adopted = [look.explanation.program]
+
+    def keep(event: EngineEvent) -> None:
+        if isinstance(event, Adopted):
+            adopted.append(event.program)
+
+    started = time.monotonic()
+    limit = Budget() if budget is None else Budget(lambda: time.monotonic() - started >= budget)
+    start = look.traced or look.explanation.diagnosis
+    reduction = Reduction(look.explanation.program, start, oracle, [keep, *listeners], limit)
+    stopped = reduction.run(passes, _distilled(look, oracle.workers))
+    return adopted, stopped.reason, time.monotonic() - started
+
+
+def _distilled(look: _Look, workers: Workers) -> list[Program]:
+    """Small programs made from the values that the script had at the two moments that matter; none when unknown."""
+    program = look.explanation.program
+    hint = distil.hint(look.trace, look.traced) if look.trace and look.traced else None
+    if hint is None or look.trace is None:
+        return []
+    moments = workers.run(replace(job_for(program, "capture", look.limits), hint=hint)).moments
+    if moments is None:
+        return []
+    facts = Facts(program, look.traced, lambda: None)
+    return distil.candidates(facts, look.trace, moments, look.explanation.failure.operator)
+
+
+def _verified(
+    adopted: Sequence[Program], target: Target, workers: Workers, limits: Limits, listeners: Iterable[Listener]
+) -> tuple[Reduced | None, tuple[str, ...]]:
+    """The last adopted program that fails in the same way in fresh interpreters, and what must be said about it."""
+
+    def holds(index: int) -> bool:
+        _tell(listeners, Verifying(adopted[index]))
+        return _fails_fresh(adopted[index], target, workers, limits)
+
+    found = last_holding(len(adopted), holds)
+    if found is None:
+        return None, ("Not even the script itself fails each time in a fresh interpreter, outside the warm process.",)
+    program = adopted[found]
+    undone = len(adopted) - 1 - found
+    notes = (f"The last {undone} steps were taken back: they fail only in the warm process.",) if undone else ()
+    traced = workers.run(job_for(program, "trace", limits))
+    diagnosis = _diagnosis(program, target.failure, traced, workers, limits)
+    return Reduced(program, diagnosis, len(FRESH_SEEDS), len(FRESH_SEEDS)), notes
+
+
+def _fails_fresh(program: Program, target: Target, workers: Workers, limits: Limits) -> bool:
+    """Whether the program fails as `target` says in plain new interpreters, once for each hash seed."""
+    job = job_for(program, "fresh", limits)
+    first, *rest = (replace(job, environment={**job.environment, "PYTHONHASHSEED": seed}) for seed in FRESH_SEEDS)
+    return _shows(workers.run(first), target) and all(_shows(report, target) for report in workers.run_all(rest))
+
+
+def _shows(report: Report, target: Target) -> bool:
+    failure = parse(report.failure or "")
+    return failure is not None and target.differs(failure) is None
+
+
+def _twin(reduced: Reduced, workers: Workers, limits: Limits) -> Program | None:
+    """The reduced program with only the culprit written out-of-place: the first such form that runs to its end."""
+    program = reduced.program
+
+    def observe() -> Observation | None:
+        return workers.run(job_for(program, "observe", limits)).observation
+
+    for patch in twins(program, Facts(program, reduced.diagnosis, observe)):
+        candidate = patch.apply(program)
+        if invalid(candidate) is None and workers.run(job_for(candidate, "plain", limits)).outcome == "finished":
+            return candidate
+    return None

@@ -1,0 +1,82 @@
+"""What to tell a user whose script did not fail as expected in its first run."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+from shrinkrepro.errors import Exit, ShrinkReproError
+from shrinkrepro.failure import PHRASE, VersionMismatch, parse
+from shrinkrepro.program.source import Program
+from shrinkrepro.runtime.messages import Report
+
+_NO_GPU = (
+    "Torch not compiled with CUDA enabled",
+    "No CUDA GPUs are available",
+    "no CUDA-capable device",
+    "Found no NVIDIA driver",
+    "torch.cuda.is_available() is False",
+    "invalid device ordinal",
+    "CUDA driver initialization failed",
+)
+_CONFINED = ("Permission denied", "Operation not permitted", "Network is unreachable", "urlopen error", "resolve host")
+_MISSING = re.compile(r"No module named '?(?P<name>[\w.]+)")
+
+
+def failure_in(report: Report, program: Program, timeout: float) -> VersionMismatch:
+    """The failure that a plain run of `program`, allowed `timeout` seconds, reported.
+
+    Raises ShrinkReproError, with the exit status that fits, when the run ended in any other way.
+    """
+    failure = parse(report.failure or "") if report.outcome == "failed" else None
+    if failure is None:
+        raise _problem(report, program, timeout)
+    return failure
+
+
+def _problem(report: Report, program: Program, timeout: float) -> ShrinkReproError:
+    script = program.invocation.entry
+    match report.outcome:
+        case "failed":
+            return ShrinkReproError(
+                Exit.NOT_EXPLAINED, f"{script}: PyTorch words the error in an unknown way: {report.failure}"
+            )
+        case "finished" | "exhausted":
+            hint = "" if program.invocation.argv else "; if it needs arguments to fail, put them after --"
+            return ShrinkReproError(Exit.NOT_REPRODUCED, f"{script} ran to its end without {PHRASE!r}{hint}")
+        case "timeout":
+            return ShrinkReproError(
+                Exit.TIMEOUT,
+                f"{script} did not fail within {timeout:g} s; give it more time with --timeout, or less work to do",
+            )
+        case "invalid":
+            return ShrinkReproError(Exit.SYNTAX, f"{script}: not valid Python: {report.error}")
+        case "killed":
+            return ShrinkReproError(Exit.OTHER_ERROR, f"{script} did not survive its first run: {report.error}")
+        case _:
+            return _other_error(report, script)
+
+
+def _other_error(report: Report, script: str) -> ShrinkReproError:
+    frame, error = report.error_frame, (report.error or "").strip()
+    where = f"{frame.file}:{frame.line}" if frame else script
+    missing = _MISSING.search(error) if report.error_type == "ModuleNotFoundError" else None
+    if missing:
+        return ShrinkReproError(
+            Exit.MISSING_MODULE,
+            f"{where}: imports {missing['name']!r}, which {sys.executable} does not have; "
+            "install shrinkrepro where the script's libraries are",
+        )
+    if report.error_type == "SystemExit":
+        return ShrinkReproError(
+            Exit.OTHER_ERROR,
+            f"{where}: the script ended itself with status {error} before the error; arguments for it go after --",
+        )
+    last = f"{report.error_type}: {error.splitlines()[-1]}" if error else f"{report.error_type}"
+    if any(text in error for text in _NO_GPU):
+        return ShrinkReproError(
+            Exit.NEEDS_GPU, f"{where}: needs a GPU that is not there ({last}); run it on the CPU, or where the GPU is"
+        )
+    confined = any(text in error for text in _CONFINED)
+    why = "; runs are confined: no network, and no writing outside a scratch folder" if confined else ""
+    return ShrinkReproError(Exit.OTHER_ERROR, f"{where}: the script died of another error first: {last}{why}")

@@ -1,0 +1,98 @@
+"""The smallest program as a file: where it may be written, its header, and writing it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from shrinkrepro.errors import Exit, ShrinkReproError
+from shrinkrepro.program.source import Program
+from shrinkrepro.results import Explanation, Reduced, place
+
+MARK = "# shrinkrepro: "
+
+
+def default_output(script: str) -> Path:
+    """Where the smallest program goes when nobody says: "train_repro.py" in the current folder."""
+    return Path(f"{Path(script).stem}_repro.py")
+
+
+def destination(program: Program, output: Path) -> Path:
+    """The file to run once `program` is written: `output`; of several files, the entry in a folder of that name."""
+    return output if len(program.files) == 1 else output.with_suffix("") / program.invocation.entry
+
+
+def check_output(program: Program, output: Path) -> None:
+    """Raise ShrinkReproError when `program`, or what becomes of it, cannot be written to `output`.
+
+    Nothing is left on disk. A file that exists may be replaced if its first line says that it was made by this tool.
+    """
+    script = Path(program.invocation.root, program.invocation.entry)
+    for path in {output, destination(program, output)}:
+        if path.is_dir():
+            raise ShrinkReproError(Exit.OUTPUT_UNWRITABLE, f"{path} is a folder; name a file with --output")
+        if path.exists() and (path.samefile(script) or not _is_ours(path)):
+            raise ShrinkReproError(
+                Exit.OUTPUT_EXISTS,
+                f"{path} exists and was not written by shrinkrepro; move it away, or name another file with --output",
+            )
+    try:
+        with tempfile.TemporaryFile(dir=output.parent):
+            pass
+    except OSError as problem:
+        raise ShrinkReproError(
+            Exit.OUTPUT_UNWRITABLE, f"{output} cannot be written: {problem.strerror}; name another file with --output"
+        ) from problem
+
+
+def header(reduced: Reduced, explanation: Explanation) -> str:
+    """The comment above the smallest program: what it shows, the error, the culprit, how it was checked, versions."""
+    lines = list(_header_lines(reduced, explanation))
+    culprit = reduced.diagnosis.culprit
+    if culprit is not None:
+        line = culprit.line + (len(lines) + 1 if culprit.file == reduced.program.invocation.entry else 0)
+        named = f"line {line}" if culprit.file == reduced.program.invocation.entry else f"{culprit.file}:{line}"
+        original = explanation.diagnosis.culprit
+        lines.insert(2, f"Culprit: {named}" + (f", which was {place(original)}" if original else ""))
+    return f"{MARK}{lines[0]}\n" + "".join(f"# {line}\n" for line in lines[1:])
+
+
+def _header_lines(reduced: Reduced, explanation: Explanation) -> Iterator[str]:
+    versions = explanation.versions
+    yield f"the smallest program found that fails as {explanation.program.invocation.entry} does"
+    yield " ".join(explanation.failure.message.partition("Hint:")[0].split())
+    yield f"Failed in {reduced.fresh_failures} of {reduced.fresh_runs} fresh interpreters"
+    yield f"PyTorch {versions['torch']}, Python {versions['python']}, shrinkrepro {versions['shrinkrepro']}"
+
+
+def write(reduced: Reduced, explanation: Explanation, output: Path) -> Path:
+    """Write the smallest program, each file at once or not at all; the file to run.
+
+    Raises OSError when that fails.
+    """
+    main = destination(reduced.program, output)
+    for file in reduced.program:
+        entry = file.path == reduced.program.invocation.entry
+        path = main if entry else main.parent / PurePosixPath(file.path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write_atomically(path, (header(reduced, explanation) if entry else "") + file.text)
+    return main
+
+
+def _is_ours(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(MARK)) == MARK.encode()
+
+
+def _write_atomically(path: Path, text: str) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

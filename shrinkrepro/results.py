@@ -1,0 +1,87 @@
+"""What was found about a program: plain values that every report is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from shrinkrepro.diagnosis import Diagnosis, Statement
+from shrinkrepro.errors import Exit
+from shrinkrepro.failure import VersionMismatch
+from shrinkrepro.program.source import Program
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why `program` fails, after its first runs.
+
+    `failure` is what PyTorch prints without a tracer, `seconds` what a plain run took to get there. `guard` says what
+    confined the runs. `versions` are those of what took part. `notes` are sentences about what could not be done.
+    """
+
+    program: Program
+    failure: VersionMismatch
+    diagnosis: Diagnosis
+    seconds: float
+    guard: str
+    versions: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def exit(self) -> Exit:
+        """The exit status that says how it went."""
+        return Exit.NOT_EXPLAINED if self.diagnosis.culprit is None else Exit.DONE
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """The smallest program that failed in the same way in each of `fresh_runs` fresh interpreters.
+
+    `diagnosis` says how it fails. `path` is the file to run once the program was written, as the user would name it.
+    """
+
+    program: Program
+    diagnosis: Diagnosis
+    fresh_runs: int
+    fresh_failures: int
+    path: str | None = None
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """How many candidates were run, accepted, answered from the cache, rejected without a run; the time for all."""
+
+    run: int
+    accepted: int
+    cached: int
+    rejected_unrun: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a reduction came to.
+
+    `reduced` is None when not even the program itself failed in fresh interpreters. `twin` is the reduced program with
+    only the culprit written out-of-place, which runs clean; None: no such program was found, so the culprit is not
+    confirmed. `stopped` is why the search ended: "fixpoint", "budget" or "interrupted".
+    """
+
+    explanation: Explanation
+    reduced: Reduced | None
+    twin: Program | None
+    candidates: Candidates
+    stopped: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def exit(self) -> Exit:
+        """The exit status that says how it went."""
+        if self.stopped == "interrupted":
+            return Exit.INTERRUPTED
+        return Exit.NOT_VERIFIED if self.reduced is None else self.explanation.exit
+
+
+def place(statement: Statement) -> str:
+    """Where a statement stands, as editors and terminals understand it: "train.py:12"."""
+    return f"{statement.file}:{statement.line}"

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pytest
+
+from shrinkrepro.diagnosis import Diagnosis, Statement
+from shrinkrepro.failure import parse
+from shrinkrepro.program.source import Program
+from shrinkrepro.results import Candidates, Explanation, Reduced, Result
+from shrinkrepro.runtime.messages import Frame
+
+SCRIPT = """\
+import torch
+
+def step(x):
+    y = x.exp()
+    y += 1
+    return y
+
+print("noise")
+step(torch.ones(1, requires_grad=True)).sum().backward()
+"""
+SMALL = """\
+import torch
+y = torch.ones(1, requires_grad=True).exp()
+y += 1
+y.sum().backward()
+"""
+MESSAGE = (
+    "one of the variables needed for gradient computation has been modified by an inplace operation: "
+    "[torch.FloatTensor [1]], which is output 0 of ExpBackward0, is at version 1; expected version 0 instead. "
+    "Hint: enable anomaly detection"
+)
+
+
+def statement(line: int, source: str, function: str, operator: str, **details: object) -> Statement:
+    return Statement("train.py", line, line, 0, len(source), source, function, operator, **details)  # type: ignore[arg-type]
+
+
+def diagnosis(first_line: int, function: str) -> Diagnosis:
+    failure = parse(MESSAGE)
+    assert failure is not None
+    frame = Frame("/opt/lib/site-packages/torch/optim/sgd.py", 440, "_step")
+    return Diagnosis(
+        failure=failure,
+        node="ExpBackward0",
+        attribute="_saved_result",
+        saved=statement(first_line, "y = x.exp()", function, "exp"),
+        culprit=statement(first_line + 1, "y += 1", function, "add_", library_frame=frame),
+        needed=statement(first_line + 5, "backward()", "<module>", "backward"),
+        other_mutations=(statement(first_line + 3, "y.zero_()", function, "zero_", count=4),),
+        built=None,
+        method="stale",
+        notes=(),
+    )
+
+
+@pytest.fixture
+def explanation() -> Explanation:
+    """An explanation with every field set."""
+    found = diagnosis(4, "step")
+    versions = {"shrinkrepro": "0.1.0", "python": "3.11.7", "torch": "2.13.0", "platform": "Linux"}
+    return Explanation(
+        Program.of(SCRIPT, "train.py"), found.failure, found, 0.25, "landlock 7", versions, ("Something was slow.",)
+    )
+
+
+@pytest.fixture
+def result(explanation: Explanation) -> Result:
+    """A result with every field set."""
+    small = Program.of(SMALL, "train.py")
+    return Result(
+        explanation,
+        Reduced(small, diagnosis(2, "<module>"), 3, 3, "train_repro.py"),
+        Program.of(SMALL.replace("y += 1", "y = y + 1"), "train.py"),
+        Candidates(run=12, accepted=3, cached=4, rejected_unrun=5, seconds=1.5),
+        "fixpoint",
+        ("Something was undone.",),
+    )

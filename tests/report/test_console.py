@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console, RenderableType
+
+from shrinkrepro.oracle import Counts, Judgement, Verdict
+from shrinkrepro.pipeline import Explained, Searching, Verifying
+from shrinkrepro.program.source import Program, Size, SourceFile
+from shrinkrepro.reduction.engine import Adopted, PassFinished, Started
+from shrinkrepro.report.console import Progress, explanation_text, result_text, show
+from shrinkrepro.results import Explanation, Result
+
+PROGRAM = Program.of("import torch\n", "train.py")
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def printed(renderable: RenderableType, *, terminal: bool = False) -> str:
+    file = io.StringIO()
+    show(Console(file=file, force_terminal=terminal, width=60), renderable)
+    return file.getvalue()
+
+
+def explained(explanation: Explanation) -> str:
+    return printed(explanation_text(explanation))
+
+
+def test_the_three_places_are_shown_with_file_line_function_and_source(explanation: Explanation) -> None:
+    lines = explained(explanation).splitlines()
+    assert lines[3:9] == [
+        "saved    train.py:4 in step, exp, as ExpBackward0._saved_result",
+        "             y = x.exp()",
+        "changed  train.py:5 in step, add_ in torch/optim/sgd.py:440  <- the culprit",
+        "             y += 1",
+        "needed   train.py:9",
+        "             backward()",
+    ]
+
+
+def test_the_error_is_shown_on_one_line_without_its_hint(explanation: Explanation) -> None:
+    error = explained(explanation).splitlines()[1]
+    assert error.endswith("is at version 1; expected version 0 instead.")
+
+
+def test_a_culprit_that_wrote_several_times_is_counted(explanation: Explanation) -> None:
+    culprit = explanation.diagnosis.culprit
+    assert culprit is not None
+    often = replace(culprit, count=6, library_frame=None)
+    text = explained(replace(explanation, diagnosis=replace(explanation.diagnosis, culprit=often)))
+    assert "train.py:5 in step, add_ (6 times)  <- the culprit" in text
+
+
+def test_later_writes_are_counted(explanation: Explanation) -> None:
+    assert "changed again at train.py:7 (4 times)" in explained(explanation)
+
+
+def test_notes_are_shown(explanation: Explanation) -> None:
+    assert "note: Something was slow." in explained(explanation)
+
+
+def test_a_place_that_is_not_known_is_said_to_be_missing(explanation: Explanation) -> None:
+    unknown = replace(explanation, diagnosis=replace(explanation.diagnosis, culprit=None))
+    assert "changed  not found" in explained(unknown)
+
+
+def test_a_long_statement_is_cut(explanation: Explanation) -> None:
+    saved = explanation.diagnosis.saved
+    assert saved is not None
+    long = replace(saved, source="\n".join(f"part {number}" for number in range(20)))
+    text = explained(replace(explanation, diagnosis=replace(explanation.diagnosis, saved=long)))
+    assert "part 5\n             ...\nchanged" in text
+
+
+def test_markup_in_the_script_is_text(explanation: Explanation) -> None:
+    saved = explanation.diagnosis.saved
+    assert saved is not None
+    odd = replace(saved, source="x[bold] = '[red]'")
+    assert "x[bold] = '[red]'" in explained(replace(explanation, diagnosis=replace(explanation.diagnosis, saved=odd)))
+
+
+def test_the_smallest_program_is_shown_as_it_is(result: Result) -> None:
+    assert result.reduced is not None
+    assert result.reduced.program.entry.text in printed(result_text(result, colour=False))
+
+
+def test_of_several_files_each_is_shown_under_its_name(result: Result) -> None:
+    assert result.reduced is not None
+    files = (SourceFile.original("models/net.py", "import json\n"), *result.reduced.program.files)
+    several = replace(result.reduced, program=replace(result.reduced.program, files=files))
+    text = printed(result_text(replace(result, reduced=several, twin=None), colour=False))
+    assert "models/net.py:\nimport json\n\ntrain.py:\nimport torch\n" in text
+
+
+def test_sizes_before_and_after_are_shown(result: Result) -> None:
+    assert "4 statements, 30 tokens; 7 statements, 45 tokens before" in printed(result_text(result, colour=False))
+
+
+def test_where_it_is_and_how_it_was_verified_is_shown(result: Result) -> None:
+    text = printed(result_text(result, colour=False))
+    assert "written to train_repro.py\n" in text
+    assert "fails in 3 of 3 fresh interpreters" in text
+
+
+def test_the_twin_is_shown_as_the_lines_that_differ(result: Result) -> None:
+    assert "    - y += 1\n    + y = y + 1\n" in printed(result_text(result, colour=False))
+
+
+def test_a_result_that_nothing_verifies_shows_why_and_no_program(result: Result) -> None:
+    assert printed(result_text(replace(result, reduced=None), colour=False)) == "note: Something was undone.\n"
+
+
+def test_without_a_terminal_there_are_no_escape_codes(result: Result) -> None:
+    assert "\x1b" not in printed(result_text(result, colour=False)) + explained(result.explanation)
+
+
+def test_on_a_terminal_the_program_is_highlighted(result: Result) -> None:
+    assert "\x1b[" in printed(result_text(result, colour=True), terminal=True)
+
+
+def test_no_color_is_obeyed(result: Result, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[3" not in printed(result_text(result, colour=True), terminal=True)
+
+
+def started(progress: Progress) -> None:
+    progress(Searching(Counts(run=30)))
+    progress(Started(PROGRAM, Size(1, 200, 20, 900)))
+
+
+def test_progress_says_how_much_is_left_how_fast_it_goes_and_how_long_it_took() -> None:
+    clock = Clock()
+    progress = Progress(Console(file=io.StringIO()), "train.py", clock=clock)
+    started(progress)
+    progress(Adopted(PROGRAM, Judgement(Verdict.SAME), Size(1, 90, 9, 400), "delete_statements"))
+    clock.now += 3
+    assert progress.line() == "9 statements left, 30 candidates run, 10/s, 3 s: running train.py"
+
+
+def test_a_log_gets_a_line_for_each_pass_that_made_the_program_smaller() -> None:
+    file = io.StringIO()
+    with Progress(Console(file=file), "train.py", clock=Clock()) as progress:
+        started(progress)
+        progress(PassFinished("unwrap_blocks", 4, adopted=False))
+        progress(PassFinished("delete_statements", 4, adopted=True))
+        progress(Verifying(PROGRAM))
+    assert file.getvalue().splitlines() == [
+        "running train.py",
+        "20 statements left, 30 candidates run, 0/s, 0 s: delete statements",
+        "verifying the smallest program in fresh interpreters",
+    ]
+
+
+def test_the_explanation_is_shown_before_the_reduction_starts(explanation: Explanation) -> None:
+    found: list[Explanation] = []
+    Progress(Console(file=io.StringIO()), "train.py", found.append)(Explained(explanation))
+    assert found == [explanation]
+
+
+def test_a_quiet_console_shows_no_progress() -> None:
+    file = io.StringIO()
+    with Progress(Console(file=file, quiet=True, force_terminal=True), "train.py") as progress:
+        started(progress)
+    assert file.getvalue() == ""
+
+
+def test_a_terminal_is_left_clean() -> None:
+    file = io.StringIO()
+    with Progress(Console(file=file, force_terminal=True, legacy_windows=False), "train.py") as progress:
+        started(progress)
+    assert file.getvalue().endswith("\x1b[2K")

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from shrinkrepro.errors import Exit, ShrinkReproError
+from shrinkrepro.program.source import Invocation, Program, SourceFile
+from shrinkrepro.report.script import MARK, check_output, default_output, destination, header, write
+from shrinkrepro.results import Explanation, Result
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    (tmp_path / "train.py").write_text("import torch\n", encoding="utf-8")
+    invocation = Invocation(str(tmp_path), "train.py", str(tmp_path))
+    return Program((SourceFile.original("train.py", "import torch\n"),), invocation)
+
+
+def refusal(program: Program, output: Path) -> Exit:
+    with pytest.raises(ShrinkReproError) as problem:
+        check_output(program, output)
+    return problem.value.exit
+
+
+def test_the_default_output_is_named_after_the_script_and_in_the_current_folder() -> None:
+    assert default_output("runs/train.py") == Path("train_repro.py")
+
+
+def test_a_free_path_is_fine_and_stays_free(program: Program, tmp_path: Path) -> None:
+    check_output(program, tmp_path / "out.py")
+    assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
+
+
+def test_a_file_of_somebody_else_is_not_replaced(program: Program, tmp_path: Path) -> None:
+    (tmp_path / "out.py").write_text("precious", encoding="utf-8")
+    assert refusal(program, tmp_path / "out.py") is Exit.OUTPUT_EXISTS
+
+
+def test_a_file_of_ours_may_be_replaced(program: Program, tmp_path: Path) -> None:
+    (tmp_path / "out.py").write_text(f"{MARK}an earlier result\n", encoding="utf-8")
+    check_output(program, tmp_path / "out.py")
+
+
+def test_the_script_itself_is_not_replaced_even_if_it_was_ours(program: Program, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(f"{MARK}an earlier result\n", encoding="utf-8")
+    assert refusal(program, tmp_path / "train.py") is Exit.OUTPUT_EXISTS
+
+
+def test_a_folder_is_no_output(program: Program, tmp_path: Path) -> None:
+    assert refusal(program, tmp_path) is Exit.OUTPUT_UNWRITABLE
+
+
+def test_a_folder_that_does_not_exist_cannot_be_written_to(program: Program, tmp_path: Path) -> None:
+    assert refusal(program, tmp_path / "missing" / "out.py") is Exit.OUTPUT_UNWRITABLE
+
+
+def test_the_header_is_short_and_made_of_comments(result: Result, explanation: Explanation) -> None:
+    assert result.reduced is not None
+    lines = header(result.reduced, explanation).splitlines()
+    assert len(lines) <= 6
+    assert all(line.startswith("# ") for line in lines)
+
+
+def test_the_header_names_the_culprits_line_in_the_written_file(
+    result: Result, explanation: Explanation, tmp_path: Path
+) -> None:
+    assert result.reduced is not None
+    path = write(result.reduced, explanation, tmp_path / "out.py")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    culprit = next(line for line in lines if line.startswith("# Culprit: line "))
+    assert lines[int(culprit.split()[3].rstrip(",")) - 1] == "y += 1"
+    assert culprit.endswith("which was train.py:5")
+
+
+def test_a_header_without_a_culprit_leaves_it_out(result: Result, explanation: Explanation) -> None:
+    assert result.reduced is not None
+    unknown = replace(result.reduced, diagnosis=replace(result.reduced.diagnosis, culprit=None))
+    assert "Culprit" not in header(unknown, explanation)
+
+
+def test_what_is_written_can_be_replaced_later(
+    result: Result, explanation: Explanation, program: Program, tmp_path: Path
+) -> None:
+    assert result.reduced is not None
+    check_output(program, write(result.reduced, explanation, tmp_path / "out.py"))
+
+
+def test_writing_leaves_no_other_file(result: Result, explanation: Explanation, tmp_path: Path) -> None:
+    assert result.reduced is not None
+    write(result.reduced, explanation, tmp_path / "out.py")
+    assert [path.name for path in tmp_path.iterdir()] == ["out.py"]
+
+
+def test_several_files_go_to_a_folder(program: Program, tmp_path: Path) -> None:
+    files = (*program.files, SourceFile.original("models/net.py", "import torch\n"))
+    several = replace(program, files=files)
+    assert destination(several, tmp_path / "out.py") == tmp_path / "out" / "train.py"
+
+
+def test_each_of_several_files_is_written_below_that_folder(
+    result: Result, explanation: Explanation, tmp_path: Path
+) -> None:
+    assert result.reduced is not None
+    files = (*result.reduced.program.files, SourceFile.original("models/net.py", "import torch\n"))
+    several = replace(result.reduced, program=replace(result.reduced.program, files=files))
+    write(several, explanation, tmp_path / "out.py")
+    assert (tmp_path / "out" / "models" / "net.py").read_text(encoding="utf-8") == "import torch\n"
+    assert (tmp_path / "out" / "train.py").read_text(encoding="utf-8").startswith(MARK)

@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+import shrinkrepro
+from shrinkrepro.cli import main
+from shrinkrepro.errors import Exit
+
+SCRIPT = """\
+import torch
+x = torch.ones(1, requires_grad=True)
+print("noise")
+y = x.exp()
+y += 1
+y.sum().backward()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with nothing in it but a script that fails."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(SCRIPT, encoding="utf-8")
+    return tmp_path
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def empty(folder: Path) -> None:
+    (folder / "bad.py").write_text("# nothing yet\n", encoding="utf-8")
+
+
+def latin(folder: Path) -> None:
+    (folder / "bad.py").write_bytes(b"name = '\xe9'\n")
+
+
+def broken(folder: Path) -> None:
+    (folder / "bad.py").write_text("x = 1\nif x\n", encoding="utf-8")
+
+
+def folder_named_bad(folder: Path) -> None:
+    (folder / "bad.py").mkdir()
+
+
+def occupied(folder: Path) -> None:
+    (folder / "train_repro.py").write_text("precious", encoding="utf-8")
+
+
+def nothing(folder: Path) -> None:
+    pass
+
+
+BAD_INPUT = [
+    (nothing, ["bad.py"], Exit.NO_SUCH_FILE, ["bad.py", "does not exist"]),
+    (folder_named_bad, ["bad.py"], Exit.IS_A_FOLDER, ["bad.py is a folder"]),
+    (broken, ["bad.py"], Exit.SYNTAX, ["bad.py:2", "not valid Python"]),
+    (empty, ["bad.py"], Exit.EMPTY, ["bad.py", "no statement"]),
+    (latin, ["bad.py"], Exit.ENCODING, ["bad.py", "UTF-8"]),
+    (occupied, ["train.py"], Exit.OUTPUT_EXISTS, ["train_repro.py", "--output"]),
+    (nothing, ["train.py", "-o", "train.py"], Exit.OUTPUT_EXISTS, ["train.py exists"]),
+    (nothing, ["train.py", "-o", "missing/out.py"], Exit.OUTPUT_UNWRITABLE, ["missing/out.py cannot be written"]),
+    (nothing, [], Exit.USAGE, ["SCRIPT"]),
+    (nothing, ["explain"], Exit.USAGE, ["SCRIPT"]),
+    (nothing, ["explain", "bad.py"], Exit.NO_SUCH_FILE, ["bad.py"]),
+    (nothing, ["train.py", "--epochs", "3"], Exit.USAGE, ["--epochs", "go after --"]),
+    (nothing, ["train.py", "--timeout", "0"], Exit.USAGE, ["--timeout"]),
+    (nothing, ["train.py", "--jobs", "none"], Exit.USAGE, ["--jobs"]),
+    (nothing, ["train.py", "--env", "NAME"], Exit.USAGE, ["'NAME'", "NAME=VALUE"]),
+    (nothing, ["train.py", "--same", "nothing"], Exit.USAGE, ["--same"]),
+]
+
+
+@pytest.mark.parametrize(("prepare", "arguments", "status", "words"), BAD_INPUT)
+def test_bad_input_gets_its_exit_status_and_one_sentence_and_changes_nothing(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    prepare: Callable[[Path], None],
+    arguments: Sequence[str],
+    status: Exit,
+    words: Sequence[str],
+) -> None:
+    prepare(folder)
+    before = content(folder)
+    assert main(arguments) == status
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("shrinkrepro: ")
+    assert output.err.count("\n") == 1
+    assert [word for word in words if word not in output.err] == []
+    assert content(folder) == before
+
+
+@pytest.mark.parametrize(("prepare", "arguments", "status", "words"), BAD_INPUT)
+def test_bad_input_gives_one_json_document_when_json_is_asked_for(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    prepare: Callable[[Path], None],
+    arguments: Sequence[str],
+    status: Exit,
+    words: Sequence[str],
+) -> None:
+    prepare(folder)
+    main([*arguments, "--json"])
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == 1
+    assert document["status"] == status.name.lower().replace("_", " ")
+    assert [word for word in words if word not in document["error"]] == []
+
+
+def test_json_among_the_scripts_own_arguments_is_the_scripts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bad.py", "--", "--json"]) == Exit.NO_SUCH_FILE
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["explain", "--help"], ["train.py", "--help"]])
+def test_help_is_shown(arguments: Sequence[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == Exit.DONE
+    assert "[OPTIONS] SCRIPT [-- ARGUMENTS]" in capsys.readouterr().out
+
+
+def test_help_on_reducing_tells_of_explain(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--help"])
+    assert "shrinkrepro explain SCRIPT" in capsys.readouterr().out
+
+
+def test_help_mentions_neither_output_nor_budget_where_nothing_is_reduced(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["explain", "--help"])
+    help_text = capsys.readouterr().out
+    assert "--output" not in help_text
+    assert "--budget" not in help_text
+
+
+def test_help_imports_no_heavy_library() -> None:
+    code = (
+        "import sys; from shrinkrepro.cli import main; main(['--help'])\n"
+        "print({'torch', 'libcst', 'rich', 'numpy'} & set(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "set()\n"
+
+
+def test_the_version_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == Exit.DONE
+    assert shrinkrepro.__version__ in capsys.readouterr().out
+
+
+def test_everything_that_the_package_promises_is_there() -> None:
+    assert [name for name in shrinkrepro.__all__ if not hasattr(shrinkrepro, name)] == []
+
+
+def test_what_the_package_does_not_have_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no_such_name"):
+        shrinkrepro.no_such_name  # noqa: B018
+
+
+def run(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "shrinkrepro", *arguments], capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+@pytest.mark.slow
+def test_explain_names_the_culprit_and_writes_nothing(folder: Path) -> None:
+    before = content(folder)
+    done = run(["explain", "train.py"])
+    assert done.returncode == Exit.DONE, done.stderr
+    assert "changed  train.py:5" in done.stdout
+    assert content(folder) == before
+
+
+@pytest.mark.slow
+def test_a_script_gets_its_arguments_and_its_environment(folder: Path) -> None:
+    (folder / "train.py").write_text(
+        "import os, sys\nassert sys.argv[1:] == ['--epochs', '3'] and os.environ['MODE'] == 'fast'\n" + SCRIPT,
+        encoding="utf-8",
+    )
+    done = run(["explain", "train.py", "--json", "--env", "MODE=fast", "--", "--epochs", "3"])
+    assert json.loads(done.stdout)["culprit"]["line"] == 7
+
+
+@pytest.mark.slow
+def test_a_script_that_ends_well_is_not_reproduced(folder: Path) -> None:
+    (folder / "train.py").write_text("import torch\n", encoding="utf-8")
+    done = run(["train.py", "--json", "--quiet"])
+    assert done.returncode == Exit.NOT_REPRODUCED
+    assert json.loads(done.stdout)["status"] == "not reproduced"
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_a_reduction_writes_a_smaller_program_that_fails_in_plain_python(folder: Path) -> None:
+    done = run(["train.py", "--json"])
+    assert done.returncode == Exit.DONE, done.stderr
+    document = json.loads(done.stdout)
+    assert document["status"] == "verified"
+    assert document["reduced"]["tokens"] < document["original"]["tokens"]
+    written = subprocess.run(
+        [sys.executable, document["reduced"]["path"]], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert "modified by an inplace operation" in written.stderr
+    assert (folder / "train.py").read_text(encoding="utf-8") == SCRIPT
