@@ -133,7 +133,7 @@ def test_asking_twice_changes_nothing() -> None:
 
 
 def test_twelve_of_three_hundred_are_found_in_at_most_130_runs() -> None:
-    for seed in range(20):
+    for seed in range(5):
         kept = sorted(random.Random(seed).sample(range(300), 12))
         needed = "".join(chr(0x4E00 + n) for n in kept)
         questions, end = asked(*letters("".join(chr(0x4E00 + n) for n in range(300))), needing(needed))
