@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from shrinkrepro.failure import VersionMismatch, parse
+from shrinkrepro.program.source import Cell, Program
 from shrinkrepro.runtime.messages import Frame, Place, Trace
 
 _Point = tuple[int, int]  # line from 1, column in characters from 0
@@ -25,7 +26,7 @@ class Statement:
     Lines count from 1, columns are characters from 0; a compound statement is its header only, and so is `source`,
     its text. `function` is the function that it stands in, `operator` the torch function called there (empty where
     no call shows). `library_frame` is where library code made that call, if the statement did not make it itself.
-    `count` is how often it did what it is named for.
+    `count` is how often it did what it is named for. `cell` is the notebook's cell that it stands in, if any.
     """
 
     file: str
@@ -38,16 +39,23 @@ class Statement:
     operator: str
     library_frame: Frame | None = None
     count: int = 1
+    cell: Cell | None = None
+
+    @property
+    def shown_line(self) -> int:
+        """Its line as the user counts: within the cell in a notebook, else within the file."""
+        return self.line if self.cell is None else self.line - self.cell.first + 1
 
 
 @dataclass(frozen=True)
 class Diagnosis:
     """Why a program fails.
 
-    `node` and `attribute` name the graph node and the saved tensor that is stale, `saved` the statement that saved
-    it, `culprit` the first that changed it since, `other_mutations` the later ones in order, `needed` the one whose
-    backward pass failed. `built` is where the module was constructed that wrote because of its `inplace=True`.
-    `method` is the trace's; `notes` are sentences about what remains unknown.
+    `node` and `attribute` name the graph node and the saved tensor that is stale, `attributes` all of that node's
+    that are stale in the same words, `saved` the statement that saved it, `culprit` the first that changed it since,
+    `other_mutations` the later ones in order, `needed` the one whose backward pass failed. `built` is where the
+    module was constructed that wrote because of its `inplace=True`. `method` is the trace's; `notes` are sentences
+    about what remains unknown.
     """
 
     failure: VersionMismatch
@@ -60,6 +68,7 @@ class Diagnosis:
     built: Statement | None
     method: str
     notes: tuple[str, ...]
+    attributes: tuple[str, ...] = ()
 
 
 def diagnose(trace: Trace, sources: Mapping[str, str]) -> Diagnosis:
@@ -90,6 +99,7 @@ def diagnose(trace: Trace, sources: Mapping[str, str]) -> Diagnosis:
         built=files.statement(trace.built),
         method=trace.method,
         notes=notes,
+        attributes=trace.attributes,
     )
 
 
@@ -102,6 +112,26 @@ def _folded(statements: Iterable[Statement | None]) -> Iterator[Statement]:
             known = found.get(key)
             found[key] = statement if known is None else replace(known, count=known.count + 1)
     return iter(found.values())
+
+
+def in_cells(diagnosis: Diagnosis, program: Program) -> Diagnosis:
+    """The diagnosis of `program` in which each statement knows its cell; the same where no file is a notebook."""
+
+    def located(statement: Statement | None) -> Statement | None:
+        return None if statement is None else _in_cell(statement, program)
+
+    return replace(
+        diagnosis,
+        saved=located(diagnosis.saved),
+        culprit=located(diagnosis.culprit),
+        needed=located(diagnosis.needed),
+        built=located(diagnosis.built),
+        other_mutations=tuple(_in_cell(mutation, program) for mutation in diagnosis.other_mutations),
+    )
+
+
+def _in_cell(statement: Statement, program: Program) -> Statement:
+    return replace(statement, cell=program[statement.file].cell_at(statement.line))
 
 
 class _Files:

@@ -66,7 +66,8 @@ class Target:
         known = self.diagnosis
         if self.sameness == "any" or known is None:
             return None
-        if known.node is not None and (found.node, found.attribute) != (known.node, known.attribute):
+        same = found.node == known.node and known.attribute in (found.attribute, *found.attributes)
+        if known.node is not None and not same:
             return f"{found.node}.{found.attribute} is stale instead of {known.node}.{known.attribute}"
         if known.culprit is None:
             return None

@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 
 from shrinkrepro import distil
-from shrinkrepro.diagnosis import Diagnosis, diagnose
+from shrinkrepro.diagnosis import Diagnosis, diagnose, in_cells
 from shrinkrepro.errors import Exit, ShrinkReproError
 from shrinkrepro.facts import Facts
 from shrinkrepro.failure import VersionMismatch, parse, same_error
@@ -200,8 +200,8 @@ def _first_look(program: Program, options: Options, workers: Workers) -> _Look:
     repeated = parse(again.failure or "")
     if repeated is None or not same_error(repeated, failure):
         raise _unstable(program, options.tries)
-    diagnosis = _diagnosis(program, failure, traced, workers, limits)
-    notes = tuple(_notes(traced, plain, diagnosis, slow))
+    diagnosis = in_cells(_diagnosis(program, failure, traced, workers, limits), program)
+    notes = (*program.notes, *_notes(traced, plain, diagnosis, slow))
     explanation = Explanation(program, failure, diagnosis, plain.seconds, plain.guard, versions(), notes)
     by_tracer = diagnose(traced.trace, dict(program.texts)) if traced.trace else None
     wall = min(options.timeout, plain.seconds * Oracle.slack + Oracle.grace)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from shrinkrepro.diagnosis import Diagnosis, Statement
 from shrinkrepro.errors import Exit
 from shrinkrepro.failure import VersionMismatch
-from shrinkrepro.program.source import Program
+from shrinkrepro.program.source import Cell, Program
 
 
 @dataclass(frozen=True)
@@ -83,5 +83,10 @@ class Result:
 
 
 def place(statement: Statement) -> str:
-    """Where a statement stands, as editors and terminals understand it: "train.py:12"."""
-    return f"{statement.file}:{statement.line}"
+    """Where a statement stands, as editors and terminals understand it: "train.py:12", "train.ipynb cell 3:12"."""
+    return location(statement.file, statement.shown_line, statement.cell)
+
+
+def location(file: str, line: int, cell: Cell | None = None) -> str:
+    """A line of a file, or of a cell of a notebook, in one word or three."""
+    return f"{file}:{line}" if cell is None else f"{file} cell {cell.number}:{line}"

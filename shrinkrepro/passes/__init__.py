@@ -8,7 +8,13 @@ from shrinkrepro.passes.blocks import (
     shorten_ranges,
     unwrap_blocks,
 )
-from shrinkrepro.passes.calls import drop_arguments, function_to_method, module_to_method
+from shrinkrepro.passes.calls import (
+    drop_arguments,
+    function_to_method,
+    keywords_to_positions,
+    method_to_operator,
+    module_to_method,
+)
 from shrinkrepro.passes.devices import (
     devices_to_cpu,
     drop_anomaly_mode,
@@ -25,6 +31,7 @@ from shrinkrepro.passes.functions import (
     drop_parameters,
     parameters_to_values,
 )
+from shrinkrepro.passes.gradients import detach_instead_of_no_grad
 from shrinkrepro.passes.imports import canonical_imports, drop_unused_imports
 from shrinkrepro.passes.inlining import dissolve_classes, inline_functions
 from shrinkrepro.passes.inplace import out_of_place_elsewhere
@@ -37,6 +44,7 @@ from shrinkrepro.passes.layers import (
     simplest_loss,
     simplest_optimizer,
 )
+from shrinkrepro.passes.nodes import call_named_by_node
 from shrinkrepro.passes.shapes import equal_sizes, shorten_chains, shorten_sizes, shrink_numbers
 from shrinkrepro.passes.statements import delete_statements, keep_what_ran, split_lines, strip_annotations, strip_layout
 from shrinkrepro.passes.values import expression_to_tensor, expression_to_value
@@ -83,6 +91,10 @@ PASSES = (
     expression_to_one,
     function_to_method,
     module_to_method,
+    method_to_operator,
+    keywords_to_positions,
+    call_named_by_node,
+    detach_instead_of_no_grad,
     inline_functions,
     dissolve_classes,
     inline_next,

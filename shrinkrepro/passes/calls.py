@@ -8,10 +8,12 @@ import libcst as cst
 
 from shrinkrepro.facts import Facts
 from shrinkrepro.passes.common import patch, whole, without
-from shrinkrepro.passes.syntax import canonical, needs_parentheses, parenthesised
-from shrinkrepro.program.edit import Edit, Patch
+from shrinkrepro.passes.syntax import canonical, last_name, needs_parentheses, parenthesised
+from shrinkrepro.program.edit import Edit, Patch, Piece
 from shrinkrepro.program.source import Program, Span
+from shrinkrepro.program.tree import Tree
 
+_OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@", "mm": "@", "pow": "**"}
 # Modules whose functions tensors often have as methods too.
 _FUNCTIONAL = ("torch", "torch.nn.functional")
 
@@ -49,15 +51,12 @@ def function_to_method(program: Program, facts: Facts) -> Iterator[Patch]:
             if module not in _FUNCTIONAL or not call.args or call.args[0].star or call.args[0].keyword:
                 continue
             first, *rest = call.args
-            span, receiver = whole(tree, call), whole(tree, first.value)
-            opening = parenthesised(
-                receiver, needs_parentheses(tree, first.value, cst.Attribute(first.value, cst.Name(method)))
-            )
+            span, opening = whole(tree, call), _receiver(tree, first.value)
             start = whole(tree, rest[0]).start if rest else tree.span(call).end - 1
-            yield patch(
-                f"call {method} as a method",
-                Edit(span, (*opening, f".{method}(", Span(span.path, start, tree.span(call).end))),
-            )
+            closing = Span(span.path, start, tree.span(call).end)
+            yield patch(f"call {method} as a method", Edit(span, (*opening, f".{method}(", closing)))
+            if not rest:  # methods demand a dimension where functions of old guess one
+                yield patch(f"call {method} as a method", Edit(span, (*opening, f".{method}(0)")))
 
 
 def module_to_method(program: Program, facts: Facts) -> Iterator[Patch]:
@@ -77,8 +76,58 @@ def module_to_method(program: Program, facts: Facts) -> Iterator[Patch]:
             name = canonical(tree, call.func.func) or ""
             if not name.startswith("torch.nn."):
                 continue
-            method, first = name.rpartition(".")[2].lower(), call.args[0].value
-            opening = parenthesised(
-                whole(tree, first), needs_parentheses(tree, first, cst.Attribute(first, cst.Name(method)))
-            )
+            method = name.rpartition(".")[2].lower()
+            opening = _receiver(tree, call.args[0].value)
             yield patch(f"call {method} as a method", Edit(whole(tree, call), (*opening, f".{method}()")))
+
+
+def method_to_operator(program: Program, facts: Facts) -> Iterator[Patch]:
+    """Write a method of tensors as the operator that it stands for.
+
+    Before:
+        y = x.mul(a + b)
+    After:
+        y = x * (a + b)
+    """
+    for tree in reversed(facts.trees):
+        for call in sorted(tree.walk(cst.Call), key=lambda node: -tree.span(node).start):
+            operator = _OPERATORS.get(last_name(call.func))
+            if operator is None or not isinstance(call.func, cst.Attribute) or len(call.args) != 1:
+                continue
+            argument = call.args[0]
+            if argument.keyword is not None or argument.star:
+                continue
+            sides = [
+                parenthesised(whole(tree, side), needs_parentheses(tree, side, call.func))
+                for side in (call.func.value, argument.value)
+            ]
+            text: tuple[Piece, ...] = (*sides[0], f" {operator} ", *sides[1])
+            inner = not isinstance(tree.parents[call], (cst.Arg, cst.Assign, cst.Expr, cst.Return))
+            yield patch(f"write {operator}", Edit(whole(tree, call), ("(", *text, ")") if inner else text))
+
+
+def keywords_to_positions(program: Program, facts: Facts) -> Iterator[Patch]:
+    """Pass arguments by position: all of a call's at once, then the first keyword alone.
+
+    Before:
+        y = f(a, size=2, dim=1)
+    After:
+        y = f(a, 2, 1)
+    """
+    for tree in reversed(facts.trees):
+        for call in sorted(tree.walk(cst.Call), key=lambda node: -tree.span(node).start):
+            named = [
+                Edit(Span(tree.file.path, tree.span(arg.keyword).start, whole(tree, arg.value).start))
+                for arg in call.args
+                if arg.keyword is not None
+            ]
+            if len(named) > 1:
+                yield patch("pass by position", *named)
+            if named:
+                yield patch("pass by position", named[0])
+
+
+def _receiver(tree: Tree, value: cst.BaseExpression) -> tuple[Piece, ...]:
+    """The pieces that put a copy of an expression before the dot of a method."""
+    place = cst.Attribute(value, cst.Name("method"))
+    return parenthesised(whole(tree, value), needs_parentheses(tree, value, place))

@@ -63,6 +63,8 @@ def stand_ins(value: Value) -> list[str]:
         if not value.tensor.requires_grad:
             return [f"torch.ones({shape})"]
         return [f"torch.ones({shape}, requires_grad=True)", f"torch.ones({shape}, requires_grad=True) * 1"]
+    if value.tensor.shape == (1,) and value.tensor.dtype in ("torch.int64", "torch.bool"):
+        return [f"torch.tensor([{0 if value.tensor.dtype == 'torch.int64' else False}])"]
     gradient = ", requires_grad=True" if value.tensor.requires_grad else ""
     return [f"torch.zeros({shape}, dtype={value.tensor.dtype}{gradient})"]
 

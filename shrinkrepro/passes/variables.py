@@ -129,7 +129,7 @@ def _pairs(tree: Tree) -> Iterator[tuple[Statement, Statement]]:
 
 
 def reuse_names(program: Program, facts: Facts) -> Iterator[Patch]:
-    """Read a tensor that has a name already where another one is made.
+    """Read a tensor that has a name already, or a copy or a mask made of it, where another one is made.
 
     Before:
         import torch
@@ -139,14 +139,19 @@ def reuse_names(program: Program, facts: Facts) -> Iterator[Patch]:
         import torch
         x = torch.ones(2)
         y = x * x
+
+    Before:
+        import torch
+        x = torch.ones(2)
+        y = x.masked_fill(torch.zeros(2, dtype=torch.bool), 1)
+    After:
+        import torch
+        x = torch.ones(2)
+        y = x.masked_fill(x > 0, 1)
     """
     for tree in reversed(facts.trees):
         values = facts.values(tree.file.path)
-        made = [
-            node
-            for node in tree.expressions
-            if not isinstance(node, cst.Name) and _is_tensor(values.get(whole(tree, node)))
-        ]
+        made = [node for node in tree.expressions if _is_tensor(values.get(whole(tree, node)))]
         for node in sorted(made, key=lambda n: (tree.span(n).start - tree.span(n).end, -tree.span(n).start)):
             scope = _scope(tree, node)
             known = [
@@ -157,8 +162,18 @@ def reuse_names(program: Program, facts: Facts) -> Iterator[Patch]:
                 )
                 and any(_is_tensor(values.get(tree.span(use))) for use in names(tree).read.get(name, ()))
             ]
+            if isinstance(node, cst.Name):  # of two names, the one bound first
+                known = known[: known.index(node.value)] if node.value in known else []
+            value = values[whole(tree, node)].tensor
+            mask = value is not None and value.dtype == "torch.bool"
             for name in reversed(known):
-                yield patch(f"use {name} again", Edit(whole(tree, node), (name,)))
+                for text in (f"{name} > 0",) if mask else (name, f"{name} * 1"):
+                    put = text if text == name or _delimited(tree, node) else f"({text})"
+                    yield patch(f"use {name} again", Edit(whole(tree, node), (put,)))
+
+
+def _delimited(tree: Tree, node: cst.CSTNode) -> bool:
+    return isinstance(tree.parents[node], (cst.Arg, cst.Assign, cst.Element, cst.AugAssign))
 
 
 def _is_tensor(value: Value | None) -> bool:

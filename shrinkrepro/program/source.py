@@ -6,8 +6,8 @@ import ast
 import bisect
 import io
 import tokenize
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 _LAYOUT = {
@@ -49,15 +49,25 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Cell:
+    """Code cell `number` (from 1) of a notebook: its lines begin at line `first` of the file that they became."""
+
+    number: int
+    first: int
+
+
+@dataclass(frozen=True)
 class SourceFile:
     """One file: its path relative to the program's root, its text, and the runs of text copied from the original.
 
-    Characters outside every run are literal text that a rewrite brought in.
+    Characters outside every run are literal text that a rewrite brought in. `cells` are those of a notebook as it was
+    loaded, in order; a file that was edited has none.
     """
 
     path: str
     text: str
     runs: tuple[Run, ...]
+    cells: tuple[Cell, ...] = ()
 
     @classmethod
     def original(cls, path: str, text: str) -> SourceFile:
@@ -85,6 +95,11 @@ class SourceFile:
         """The number, from 1, of the line that holds the character at `offset`."""
         return bisect.bisect_right(self.line_starts, offset)
 
+    def cell_at(self, line: int) -> Cell | None:
+        """The notebook's cell that holds `line`; None in a file that is no notebook."""
+        position = bisect.bisect_right(self.cells, line, key=lambda cell: cell.first)
+        return self.cells[position - 1] if position else None
+
     def offset_of(self, line: int, column: int = 0) -> int:
         """The offset of the character in `column` (characters, from 0) of `line` (from 1), kept inside the text."""
         if line > len(self.line_starts):
@@ -98,7 +113,7 @@ class Invocation:
 
     `root` is the absolute folder that the files' paths are relative to, `entry` the path of the script in it, `cwd`
     the folder it is started in, `argv` its arguments, `module` the dotted name for `-m`, `environment` what to add to
-    the environment variables.
+    the environment variables. `hidden` are files below the root that are not to be seen: the program had them once.
     """
 
     root: str
@@ -107,14 +122,16 @@ class Invocation:
     argv: tuple[str, ...] = ()
     module: str | None = None
     environment: tuple[tuple[str, str], ...] = ()
+    hidden: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Program:
-    """An immutable set of source files and the way to start them."""
+    """An immutable set of source files and the way to start them; `notes` say what was left out when it was loaded."""
 
     files: tuple[SourceFile, ...]
     invocation: Invocation
+    notes: tuple[str, ...] = ()
     _by_path: dict[str, SourceFile] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -135,6 +152,15 @@ class Program:
     def entry(self) -> SourceFile:
         """The script that is started."""
         return self._by_path[self.invocation.entry]
+
+    def without(self, paths: Collection[str]) -> Program:
+        """The program as if the files at `paths` did not exist. One that is left alone is started as a script."""
+        if not paths:
+            return self
+        files = tuple(file for file in self.files if file.path not in paths)
+        hidden = (*self.invocation.hidden, *sorted(paths))
+        module = self.invocation.module if len(files) > 1 else None
+        return replace(self, files=files, invocation=replace(self.invocation, hidden=hidden, module=module))
 
     @property
     def texts(self) -> tuple[tuple[str, str], ...]:

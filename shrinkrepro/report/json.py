@@ -66,8 +66,8 @@ def _place(statement: Statement) -> Document:
     frame = statement.library_frame
     return {
         "file": statement.file,
-        "line": statement.line,
-        "cell": None,
+        "line": statement.shown_line,
+        "cell": statement.cell.number if statement.cell else None,
         "source": statement.source,
         "function": statement.function,
         "operator": statement.operator,

@@ -110,11 +110,12 @@ class Trace:
     """What a traced run knows about its first version-mismatch error.
 
     `message` is PyTorch's text. `node` is the class name of the graph node whose saved tensor is stale
-    ("SigmoidBackward0") and `attribute` the name it is saved under ("_saved_result"); both None when the node
-    hides its saved tensors. `mutations` are the writes to the saved tensor's storage after it was saved, in order;
-    the first is the culprit. `built` is where a module that wrote in place because of its own `inplace=True`
-    was constructed. `method` says how the culprit was found: "stale" (read from the graph), "arithmetic" (version
-    counters of the log of writes), "polling" (line by line), "none".
+    ("SigmoidBackward0") and `attribute` the name it is saved under ("_saved_result"); both None when the node hides
+    its saved tensors; `attributes` are all that are stale in the same words (`x * x` saves x twice). `mutations` are
+    the writes to the saved tensor's storage after it was saved, in order; the first is the culprit. `built` is where
+    a module that wrote in place because of its own `inplace=True` was constructed. `method` says how the culprit was
+    found: "stale" (read from the graph), "arithmetic" (version counters of the log of writes), "polling" (line by
+    line), "none".
     """
 
     message: str
@@ -125,6 +126,7 @@ class Trace:
     needed: Place | None
     built: Place | None = None
     method: Literal["stale", "arithmetic", "polling", "none"] = "none"
+    attributes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 

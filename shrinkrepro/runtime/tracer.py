@@ -442,8 +442,9 @@ class Tracer:
         found = self._stale(message, mismatch, () if failing is None else failing.roots)
         method: Method = "stale"
         if found is None:
-            found, method = self._by_versions(mismatch), "arithmetic"
-        record, saved = (None, None) if found is None else found
+            likely, method = self._by_versions(mismatch), "arithmetic"
+            found = None if likely is None else (*likely, ())
+        record, saved, attributes = (None, None, ()) if found is None else found
         if saved is not None and saved.probe is not None:
             writes = self._writes.sharing(saved.probe)
         else:
@@ -461,6 +462,7 @@ class Tracer:
             message,
             node=None if record is None else record.node,
             attribute=None if saved is None else saved.attribute,
+            attributes=attributes,
             saved=None if record is None else place(record.note, record.operator, record.step, self._own),
             mutations=mutations,
             needed=needed,
@@ -469,19 +471,29 @@ class Tracer:
             notes=tuple(gaps),
         )
 
-    def _stale(self, message: str, mismatch: Mismatch, roots: Iterable[Node]) -> tuple[Record, Saved] | None:
-        """What raises the very same message when it is read now; of several, what the engine came to first."""
+    def _stale(
+        self, message: str, mismatch: Mismatch, roots: Iterable[Node]
+    ) -> tuple[Record, Saved, tuple[str, ...]] | None:
+        """What raises the very same message when it is read now; of several nodes, that which the engine reached first.
+
+        Third, all attributes of that node which raise it: the first, only, of a hooked one.
+        """
         known = [
             (record, node) for node in graph.reachable(roots) if (record := node.metadata.get(self._key)) is not None
         ]
         # Reading a hooked node runs its hooks (a checkpoint computes its segment again), so these come last.
         for record, node in sorted(known, key=lambda pair: (pair[0].hooked, -pair[0].sequence)):
-            for attribute in graph.attributes(node):
-                if _gist(graph.complaint(node, attribute) or "") == _gist(message):
-                    stale = [saved for saved in record.saved if record.hooked or saved.attribute == attribute]
-                    moved = [saved for saved in stale if mismatch.fits(saved)]
-                    unknown = Saved(attribute, None, None, None)
-                    return record, replace(moved[0], attribute=attribute) if moved else unknown
+            complaints = (
+                attribute
+                for attribute in graph.attributes(node)
+                if _gist(graph.complaint(node, attribute) or "") == _gist(message)
+            )
+            attribute = next(complaints, None)
+            if attribute is not None:
+                stale = [saved for saved in record.saved if record.hooked or saved.attribute == attribute]
+                moved = [saved for saved in stale if mismatch.fits(saved)]
+                saved = replace(moved[0], attribute=attribute) if moved else Saved(attribute, None, None, None)
+                return record, saved, (attribute, *([] if record.hooked else complaints))
         return None
 
     def _by_versions(self, mismatch: Mismatch) -> tuple[Record, Saved] | None:
