@@ -21,6 +21,7 @@ lint: $(INSTALLED)
 	$(BIN)/mypy
 
 docs: $(INSTALLED)
+	$(BIN)/python docs/catalogue.py --check
 	$(BIN)/python docs/examples.py --check README.md $(wildcard docs/*.md)
 
 clean:

@@ -1,4 +1,4 @@
-"""The command line: its options, its two commands, and which exit status a run gets. What it does is done elsewhere.
+"""The command line: its options, its three commands, and which exit status a run gets. What it does is done elsewhere.
 
 Modules that import libcst or rich are imported only once a script is to be run, so that `--help` answers at once.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from shrinkrepro.pipeline import Options
     from shrinkrepro.program.source import Program
-    from shrinkrepro.results import Explanation, Result
+    from shrinkrepro.results import Bisected, Explanation, Result
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -33,19 +33,48 @@ _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 @dataclass(frozen=True)
 class Request:
-    """What one command line asks for: a script with its arguments and environment, and how to show what is found."""
+    """What one command line asks for: a script with its arguments and environment, and how to show what is found.
 
-    script: str
+    Either `script` or `module`, the dotted name given to -m, is there. `cells` are those of a notebook to be run, all
+    when None; `inline` are installed packages to be treated like local modules.
+    """
+
+    script: str | None
     arguments: tuple[str, ...]
     environment: tuple[tuple[str, str], ...]
+    module: str | None
+    cells: frozenset[int] | None
+    inline: tuple[str, ...]
+    network: bool
     as_json: bool
     quiet: bool
 
+    def __post_init__(self) -> None:
+        if self.script is None and self.module is None:
+            raise click.UsageError("Missing argument 'SCRIPT'")
+        if self.cells is not None and (self.module is not None or not str(self.script).endswith(".ipynb")):
+            raise click.UsageError("--cells is for notebooks")
+
+    @property
+    def path(self) -> str:
+        """The path of the script, as given; for a module, what its name says."""
+        return self.script or "" if self.module is None else self.module.replace(".", "/")
+
     def program(self) -> Program:
         """The program to explain or reduce."""
-        from shrinkrepro.program.load import load_script
+        program = self._loaded()
+        return replace(program, invocation=replace(program.invocation, network=self.network))
 
-        return load_script(self.script, self.arguments, environment=self.environment)
+    def _loaded(self) -> Program:
+        from shrinkrepro.program.load import load_module, load_script
+
+        if self.module is None:
+            return load_script(
+                self.path, self.arguments, environment=self.environment, cells=self.cells, inline=self.inline
+            )
+        # after -m NAME there is no script: the first word is the first argument, as for python itself
+        arguments = self.arguments if self.script is None else (self.script, *self.arguments)
+        return load_module(self.module, arguments, environment=self.environment, inline=self.inline)
 
     def consoles(self) -> tuple[Console, Console]:
         """Where results and where messages go; results are kept from standard output when JSON is asked for."""
@@ -61,13 +90,31 @@ def _assignments(context: click.Context, option: click.Parameter, values: Sequen
     return tuple((name, text) for name, _, text in (value.partition("=") for value in values))
 
 
+def _numbers(context: click.Context, option: click.Parameter, value: str | None) -> frozenset[int] | None:
+    """The numbers that "1-3,5" stands for."""
+    if value is None:
+        return None
+    ranges = [part.partition("-") for part in value.split(",")]
+    if not all(first.isdecimal() and (last.isdecimal() or not dash) for first, dash, last in ranges):
+        raise click.BadParameter(f"{value!r} is not of the form 1-3,5")
+    return frozenset(number for first, _, last in ranges for number in range(int(first), int(last or first) + 1))
+
+
 def _shared(command: Command) -> Command:
-    """Add the arguments and options that both commands have."""
+    """Add the arguments and options that all commands have."""
     seconds = click.FloatRange(min=0, min_open=True)
     for add in reversed(
         [
-            click.argument("script", metavar="SCRIPT"),
+            click.argument("script", metavar="SCRIPT", required=False),
             click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGUMENTS]"),
+            click.option("-m", "--module", metavar="NAME",
+                         help="Run a module, as `python -m NAME` does; in place of SCRIPT."),
+            click.option("--cells", callback=_numbers, metavar="1-3,5",
+                         help="Of a notebook, run only these code cells, counted from 1."),
+            click.option("--inline", multiple=True, metavar="PACKAGE",
+                         help="Treat an installed package of pure Python like the script's own; may be repeated."),
+            click.option("--allow-network", "network", is_flag=True,
+                         help="Let the script and every candidate use the network, as docs/inputs.md says."),
             click.option("--json", "as_json", is_flag=True, help="Print one JSON document, as docs/json.md says."),
             click.option("--quiet", "-q", is_flag=True, help="No progress and no messages other than problems."),
             click.option("--timeout", type=seconds, default=600.0, show_default="600", metavar="SECONDS",
@@ -88,8 +135,9 @@ def _shared(command: Command) -> Command:
 @click.command(
     "shrinkrepro",
     context_settings=_SETTINGS,
-    epilog="`shrinkrepro explain SCRIPT` stops after the explanation; see `shrinkrepro explain --help`. "
-    "A script that is itself called explain is given as ./explain. Exit statuses: docs/exit-codes.md.",
+    epilog="`shrinkrepro explain SCRIPT` stops after the explanation, `shrinkrepro bisect SCRIPT` finds a repair; see "
+    "`shrinkrepro explain --help` and `shrinkrepro bisect --help`. A script that is itself called explain or bisect is "
+    "given as ./explain or ./bisect. Exit statuses: docs/exit-codes.md.",
 )
 @_shared
 @click.option("--output", "-o", type=click.Path(path_type=Path), metavar="PATH",
@@ -128,6 +176,25 @@ def _explain(timeout: float, jobs: int | None, tries: int, **rest: Any) -> Exit:
     return explain_only(Request(**rest), Options(timeout=timeout, jobs=jobs, tries=tries))
 
 
+@click.command("shrinkrepro bisect", context_settings=_SETTINGS, epilog="Exit statuses: docs/exit-codes.md.")
+@_shared
+@click.option("--patch", "patch_file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="Write the repair to FILE, for `patch -p1` in the script's folder.")  # fmt: skip
+@click.option("--apply", "apply_it", is_flag=True,
+              help="Make the repair in the script's files, if it is proven; backups are FILE.orig.")  # fmt: skip
+def _bisect(patch_file: Path | None, apply_it: bool, timeout: float, jobs: int | None, tries: int, **rest: Any) -> Exit:
+    """Find the smallest edit of SCRIPT that stops the "modified by an inplace operation" error, and prove it.
+
+    Repairs are tried on the script, simplest first, until one stops the crash and leaves the loss, the gradients and
+    the losses after it as the script meant them. Nothing is written unless --patch or --apply says so. The script's
+    own arguments follow after --.
+    """
+    from shrinkrepro.pipeline import Options
+
+    options = Options(timeout=timeout, jobs=jobs, tries=tries)
+    return bisect_and_write(Request(**rest), options, patch_file, apply_it=apply_it)
+
+
 def explain_only(request: Request, options: Options) -> Exit:
     """Explain the script's failure and show the explanation."""
     from shrinkrepro.pipeline import explain
@@ -136,12 +203,62 @@ def explain_only(request: Request, options: Options) -> Exit:
 
     program = request.program()
     out, err = request.consoles()
-    with Progress(err, request.script) as progress:
+    with Progress(err, request.path) as progress:
         explanation = explain(program, options, [progress])
     if request.as_json:
         _print_json(explanation_document(explanation))
     show(out, explanation_text(explanation))
     return explanation.exit
+
+
+def bisect_and_write(request: Request, options: Options, patch_file: Path | None, *, apply_it: bool) -> Exit:
+    """Find a repair of the script, show it, and write or apply it if asked to."""
+    from rich.text import Text
+
+    from shrinkrepro.pipeline import bisect
+    from shrinkrepro.report.console import Progress, explanation_text, show
+    from shrinkrepro.report.json import bisected_document
+    from shrinkrepro.report.mending import mending_text
+
+    program = request.program()
+    out, err = request.consoles()
+
+    def found(explanation: Explanation) -> None:
+        show(err if request.as_json else out, explanation_text(explanation))
+
+    with Progress(err, request.path, found) as progress:
+        bisected = bisect(program, options, [progress])
+    show(out, Text())
+    show(out, mending_text(program, bisected.mending, colour=out.is_terminal))
+    status, said = _repaired(bisected, patch_file, apply_it=apply_it)
+    for line in said:
+        show(err if request.as_json else out, Text(line))
+    if request.as_json:
+        _print_json(bisected_document(bisected, status))
+    return status
+
+
+def _repaired(bisected: Bisected, patch_file: Path | None, *, apply_it: bool) -> tuple[Exit, list[str]]:
+    """Write the repair where asked to: the exit status, and a line for each thing done or left undone."""
+    from shrinkrepro.report.patch import apply, changes, write_patch
+
+    chosen, said = bisected.mending.chosen, list[str]()
+    if chosen is None or not (patch_file or apply_it):
+        return bisected.exit, said
+    try:
+        made = changes(bisected.explanation.program, chosen.program)
+        if patch_file is not None:
+            write_patch(made, patch_file)
+            said.append(f"patch written to {patch_file}")
+        if apply_it and not chosen.proof.complete:
+            said.append("nothing was applied: the repair changes numbers; if you want that, write it with --patch")
+            return Exit.NOT_REPAIRED, said
+        if apply_it:
+            backups = apply(made)
+            said += [f"changed {c.place}; as it was: {backup}" for c, backup in zip(made, backups, strict=True)]
+    except ShrinkReproError as problem:
+        return problem.exit, [*said, str(problem)]
+    return bisected.exit, said
 
 
 def reduce_and_write(request: Request, options: Options, output: Path | None) -> Exit:
@@ -152,14 +269,14 @@ def reduce_and_write(request: Request, options: Options, output: Path | None) ->
     from shrinkrepro.report.script import check_output, default_output
 
     program = request.program()
-    target = output or default_output(request.script)
+    target = output or default_output(request.path)
     check_output(program, target)
     out, err = request.consoles()
 
     def found(explanation: Explanation) -> None:
         show(err if request.as_json else out, explanation_text(explanation))
 
-    with Progress(err, request.script, found) as progress:
+    with Progress(err, request.path, found) as progress:
         result = reduce(program, options, [progress])
     result, status = _written(result, target)
     if request.as_json:
@@ -186,10 +303,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line (that of this process when None) and return its exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     own = words[: words.index("--")] if "--" in words else words
-    explaining = words[:1] == ["explain"]
-    command = _explain if explaining else _reduce
+    named = {"explain": _explain, "bisect": _bisect}.get(words[0]) if words else None
+    command = named or _reduce
     try:
-        status = Exit(command.main(words[explaining:], prog_name=command.name, standalone_mode=False))
+        status = Exit(command.main(words[1:] if named else words, prog_name=command.name, standalone_mode=False))
         if status is not Exit.DONE:
             print(f"shrinkrepro: {MEANING[status]}", file=sys.stderr)
         return int(status)

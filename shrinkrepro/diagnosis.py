@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from shrinkrepro.failure import VersionMismatch, parse
 from shrinkrepro.program.source import Cell, Program
-from shrinkrepro.runtime.messages import Frame, Place, Trace
+from shrinkrepro.runtime.messages import Frame, Place, Trace, Written
 
 _Point = tuple[int, int]  # line from 1, column in characters from 0
 _Extent = tuple[int, _Point, _Point]  # how many blocks around it, start, end
@@ -48,6 +48,14 @@ class Statement:
 
 
 @dataclass(frozen=True)
+class Write:
+    """A statement that wrote to tensors before the failure, harmful or not, `versions` in all; it counts its calls."""
+
+    statement: Statement
+    versions: int
+
+
+@dataclass(frozen=True)
 class Diagnosis:
     """Why a program fails.
 
@@ -55,7 +63,7 @@ class Diagnosis:
     that are stale in the same words, `saved` the statement that saved it, `culprit` the first that changed it since,
     `other_mutations` the later ones in order, `needed` the one whose backward pass failed. `built` is where the
     module was constructed that wrote because of its `inplace=True`. `method` is the trace's; `notes` are sentences
-    about what remains unknown.
+    about what remains unknown. `writes` are the statements that wrote to any tensor before the failure.
     """
 
     failure: VersionMismatch
@@ -68,6 +76,7 @@ class Diagnosis:
     built: Statement | None
     method: str
     notes: tuple[str, ...]
+    writes: tuple[Write, ...] = ()
     attributes: tuple[str, ...] = ()
 
 
@@ -99,8 +108,22 @@ def diagnose(trace: Trace, sources: Mapping[str, str]) -> Diagnosis:
         built=files.statement(trace.built),
         method=trace.method,
         notes=notes,
+        writes=tuple(_writes(files, trace.written)),
         attributes=trace.attributes,
     )
+
+
+def _writes(files: _Files, written: Iterable[Written]) -> Iterator[Write]:
+    """The statements that wrote, each operator apart, in the order of their first write."""
+    found: dict[tuple[str, int, int, str], Write] = {}
+    for call in written:
+        statement = files.statement(call.place)
+        if statement is not None:
+            key = statement.file, statement.line, statement.column, statement.operator
+            known = found.get(key)
+            count, versions = (known.statement.count, known.versions) if known else (0, 0)
+            found[key] = Write(replace(statement, count=count + call.count), versions + call.versions)
+    return iter(found.values())
 
 
 def _folded(statements: Iterable[Statement | None]) -> Iterator[Statement]:

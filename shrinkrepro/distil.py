@@ -13,8 +13,9 @@ from __future__ import annotations
 import builtins
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice, product
 from typing import Any
 
 import libcst as cst
@@ -22,12 +23,17 @@ import libcst as cst
 from shrinkrepro.diagnosis import Diagnosis
 from shrinkrepro.facts import Facts
 from shrinkrepro.failure import parse
+from shrinkrepro.program.check import invalid
 from shrinkrepro.program.edit import Conflict, Edit, Patch, Piece
 from shrinkrepro.program.source import Program, Span
 from shrinkrepro.program.tree import Statement, Tree
 from shrinkrepro.runtime.messages import Call, Moments, Place, Seen, TensorValue, Trace, Value
 
 Line = tuple[Piece, ...]
+_Drafting = Callable[["Facts", "Trace", "Moments", "Style"], Patch]
+
+# Autocast casts between these for a call, so what the call is seen to get need not fit together without it.
+_FLOATING = ("torch.float16", "torch.bfloat16", "torch.float32", "torch.float64")
 
 # What PyTorch's message calls the maker of a view whose base was written.
 _VIEWS = ("AsStrided", "View", "Slice", "Select")
@@ -62,45 +68,59 @@ class Style:
     maker: str
 
 
-def candidates(facts: Facts, trace: Trace, moments: Moments, operator: str | None) -> list[Program]:
-    """The distilled variants of the program, most promising first, at most ten.
+def candidates(facts: Facts, trace: Trace, moments: Moments, operator: str | None) -> list[list[Program]]:
+    """The distilled variants of the program, most promising first; at most ten, in groups.
 
-    `operator` is the one that PyTorch's message names: where it is the maker of the tensor, a stand-in made by
-    another operator would give another message.
+    Those of the first group save the tensor by the torch call itself, by the user's statement, or, where neither can be
+    written, by the node's name or with the changing call written anew as well. Those of the second save it by one of
+    PyTorch's modules. Which becomes smaller is for the passes to find out.
+    `operator` is the one that PyTorch's message names: where it is the maker of the tensor, a stand-in made by another
+    operator would give another message.
     """
-    found: dict[tuple[tuple[str, str], ...], Program] = {}
-    for patch in _patches(facts, trace, moments, operator):
+
+    def programs(drafts: Sequence[_Drafting], most: int) -> list[Program]:
+        return list(islice(_programs(facts, _patches(facts, trace, moments, operator, drafts)), most))
+
+    first = programs((_from_call, _from_statements), 5)
+    last = programs((_between_calls,), 2) + programs((_from_node,), 2)
+    return [first + [program for program in last if program not in first], programs((_from_module,), 1)]
+
+
+def _programs(facts: Facts, patches: Iterable[Patch]) -> Iterator[Program]:
+    """The programs that the patches make, each text once, without the files that are no longer needed."""
+    seen: set[tuple[tuple[str, str], ...]] = set()
+    for patch in patches:
         try:
             program = patch.apply(facts.program)
         except Conflict:
             continue
         entry = program.invocation.entry
-        program = replace(program, files=tuple(file for file in program if file.path == entry))
-        found.setdefault(program.texts, program)
-    return list(found.values())[:10]
+        program = program.without({file.path for file in program if file.path != entry})
+        if program.texts not in seen and invalid(program) is None:
+            seen.add(program.texts)
+            yield program
 
 
-def _patches(facts: Facts, trace: Trace, moments: Moments, operator: str | None) -> Iterator[Patch]:
+def _patches(
+    facts: Facts, trace: Trace, moments: Moments, operator: str | None, drafts: Sequence[_Drafting]
+) -> Iterator[Patch]:
     if facts.culprit is None or not trace.mutations or not trace.mutations[0].place.stack:
         return
-    for style in _styles(operator):
-        for draft in (_from_call, _from_statements, _from_node):
-            try:
-                yield draft(facts, trace, moments, style)
-            except _Unwritable:
-                continue
+    for (maker, ones), draft, method in product(_manners(operator), drafts, (True, False)):
+        try:
+            yield draft(facts, trace, moments, Style(ones, method, maker))
+        except _Unwritable:
+            continue
 
 
-def _styles(operator: str | None) -> Iterator[Style]:
+def _manners(operator: str | None) -> list[tuple[str, bool]]:
+    """Ways to make the written tensor, each with all sizes 1 and with the real ones."""
     makers = ["{} * 1"]
     if operator in _VIEWS:
         makers.insert(0, "({} * 1)[:]")
     elif operator and operator.isidentifier() and operator not in ("Mul", "Add", "Sub", "Div"):
         makers.append("{}." + _snake(operator) + "()")
-    for maker in makers:
-        for ones in (True, False):
-            for method in (True, False):
-                yield Style(ones, method, maker)
+    return list(product(makers, (True, False)))
 
 
 class _Unwritable(Exception):
@@ -125,6 +145,28 @@ def _from_call(facts: Facts, trace: Trace, moments: Moments, style: Style) -> Pa
     assert call.result is not None
     draft.saving.append((f"{draft.written_name} = {draft.call(call)}{_item(call.result, draft.base)}",))
     return draft.patch(draft.written_name)
+
+
+def _between_calls(facts: Facts, trace: Trace, moments: Moments, style: Style) -> Patch:
+    """Both calls written from their arguments: for a statement that writes from deep inside the user's own objects."""
+    saved, change = moments.saved, moments.change
+    if saved is None or change is None or not change.function or not saved.function:
+        raise _Unwritable("one of the calls is not known")
+    given = [*saved.arguments, *saved.keywords.values()]
+    draft = _Draft.of(facts, trace, moments, style, [*given, *([saved.result] if saved.result else [])])
+    draft.names.add(draft.written_name)
+    written = [*change.arguments, *change.keywords.values()]
+    if draft.base in _storages(given):
+        draft.define_written([*_tensors(given), *_tensors(written)])
+        name = draft.fresh("y")
+        draft.saving.append((f"{name} = {draft.call(saved)}",))
+        result = name + (_item(saved.result, None) if saved.result else "")
+    else:
+        assert saved.result is not None
+        draft.saving.append((f"{draft.written_name} = {draft.call(saved)}{_item(saved.result, draft.base)}",))
+        result = draft.written_name
+    draft.changing.append((draft.call(change),))
+    return draft.patch(result, moments.grad_change)
 
 
 def _from_statements(facts: Facts, trace: Trace, moments: Moments, style: Style) -> Patch:
@@ -152,6 +194,28 @@ def _from_statements(facts: Facts, trace: Trace, moments: Moments, style: Style)
     name = draft.fresh("y") if used else draft.written_name
     draft.saving.append((f"{name} = ", *pieces))
     return draft.patch(name)
+
+
+def _from_module(facts: Facts, trace: Trace, moments: Moments, style: Style) -> Patch:
+    """The tensor saved by one of PyTorch's modules, as its input or as a parameter of it."""
+    call = moments.saved
+    if not style.method or call is None or call.module is None or not call.inputs:
+        raise _Unwritable("no module of PyTorch's saves the tensor")
+    draft = _Draft.of(facts, trace, moments, style, [call.module, *call.inputs])
+    made = draft.module(call.module)
+    owned = zip(call.module.keys, call.module.items, strict=False)
+    parameter = next((key for key, item in owned if item.tensor and item.tensor.storage == draft.base), None)
+    if parameter is None:
+        draft.change()
+        draft.define_written([*_tensors(call.inputs), *draft.changed])
+    else:
+        module = draft.fresh("m")
+        draft.change(name=f"{module}.{parameter}")
+        draft.making.insert(0, (f"{module} = {made}",))
+        made = module
+    name = draft.fresh("y")
+    draft.saving.append((f"{name} = {made}({', '.join(draft.value(value) for value in call.inputs)})",))
+    return draft.patch(name + (_item(call.result, None) if call.result else ""))
 
 
 def _from_node(facts: Facts, trace: Trace, moments: Moments, style: Style) -> Patch:
@@ -198,6 +262,7 @@ class _Draft:
     edits: list[Edit] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
     base: int = 0
+    dtype: str | None = None
     written_name: str = "x"
     root: Value | None = None
     steps: bool = False
@@ -217,8 +282,10 @@ class _Draft:
         tensors = [t.tensor for t in _tensors(saving) if t.tensor and t.tensor.storage in shared]
         best = min(tensors, key=lambda t: math.prod(t.shape) != size, default=None)
         changed = [t.tensor for t in _tensors(s.value for s in moments.changing) if t.tensor]
-        written = next((t.storage for t in changed if t.storage in moments.written), 0)
-        return cls(facts, trace, moments, style, base=best.storage if best else written)
+        written = best or next((t for t in changed if t.storage in moments.written), None)
+        if written is None:
+            return cls(facts, trace, moments, style)
+        return cls(facts, trace, moments, style, base=written.storage, dtype=written.dtype)
 
     @property
     def changed(self) -> list[Value]:
@@ -232,15 +299,18 @@ class _Draft:
         self.names.add(found)
         return found
 
-    def patch(self, result: str) -> Patch:
-        """Everything put together, with backward from `result` at the end."""
+    def patch(self, result: str, grad: bool | None = None) -> Patch:
+        """Everything put together, with backward from `result` at the end.
+
+        `grad`: whether the change is recorded; None: as around the user's statement.
+        """
         lines: list[Line] = [(f"import {name}\n",) for name in sorted(self.imports)]
         lines += [(span,) for span in self.definitions]
         body = [*self.making, *self.saving, *self.preparing]
         if self.steps:
             body.append((f"{result}.sum().backward(retain_graph=True)",))
         lines += [(*line, "\n") for line in body]
-        if self.moments.grad_changing:
+        if self.moments.grad_changing if grad is None else grad:
             lines += [(*line, "\n") for line in self.changing]
         else:
             lines.append(("with torch.no_grad():\n",))
@@ -269,11 +339,14 @@ class _Draft:
 
     # ---- the changing statement
 
-    def change(self, keep_result: bool = False) -> str | None:
-        """Add the changing statement; the name of its result, where it has one and it is asked for."""
+    def change(self, keep_result: bool = False, name: str | None = None) -> str | None:
+        """Add the changing statement; the name of its result, where it has one and it is asked for.
+
+        `name` is the expression for the tensor that it changes; None: the name by which the statement knows it.
+        """
         statement = self.facts.culprit
         assert statement is not None
-        self.written_name = self._name_of_written(statement)
+        self.written_name = name or self._name_of_written(statement)
         self.names.add(self.written_name)
         pieces, target = self._as_line(statement, keep_result)
         tree = self.facts.tree(statement.code.path)
@@ -426,13 +499,14 @@ class _Draft:
         return ", ".join(self.value(value) for value in values)
 
     def tensor(self, tensor: TensorValue) -> str:
-        """A new tensor of the shape, type and need for gradients."""
+        """A new tensor of the shape, type and need for gradients; floating-point ones are of the written one's type."""
         shape = ", ".join("1" if self.style.ones else str(size) for size in tensor.shape) or "()"
-        if tensor.dtype == "torch.float32":
+        dtype = self.dtype if {self.dtype, tensor.dtype} <= set(_FLOATING) else tensor.dtype
+        if dtype == "torch.float32":
             return f"torch.ones({shape}{', requires_grad=True' if tensor.requires_grad else ''})"
         if tensor.requires_grad:
-            return f"torch.ones({shape}, dtype={tensor.dtype}, requires_grad=True)"
-        return f"torch.zeros({shape}, dtype={tensor.dtype})"
+            return f"torch.ones({shape}, dtype={dtype}, requires_grad=True)"
+        return f"torch.zeros({shape}, dtype={dtype})"
 
     def call(self, call: Call) -> str:
         """The saving call as source code."""
@@ -463,10 +537,14 @@ class _Draft:
     def _module(self, value: Value) -> str:
         if self.base in _storages([value]):
             raise _Unwritable("the module owns the written tensor")
+        return self.module(value)
+
+    def module(self, value: Value) -> str:
+        """A new module like the one described."""
         if value.items and not value.keys:
             inner = ", ".join(self._module(item) if item.kind == "module" else self.value(item) for item in value.items)
             return f"{value.text}([{inner}])" if value.text.endswith("ModuleList") else f"{value.text}({inner})"
-        keywords = [f"{name}={self.value(part)}" for name, part in value.keywords.items()]
+        keywords = [f"{name}={_least(self.value(part), self.style.ones)}" for name, part in value.keywords.items()]
         return f"{value.text}({', '.join(keywords)})"
 
     def _optimizer(self, value: Value) -> str:
@@ -600,6 +678,11 @@ def _view(root: TensorValue, part: TensorValue, ones: bool) -> str:
             rest -= indices[-1] * stride
         return f"[{', '.join(map(str, indices))}]"
     return f".as_strided({part.shape}, {part.stride}, {part.offset})"
+
+
+def _least(text: str, ones: bool) -> str:
+    """A constructor's argument; its sizes, where all are to be 1, as 1."""
+    return re.sub(r"\b[1-9]\d*\b(?!\.)", "1", text) if ones and re.fullmatch(r"[\d(), ]+", text) else text
 
 
 def _snake(name: str) -> str:

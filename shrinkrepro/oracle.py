@@ -77,8 +77,9 @@ class Target:
             return f"written by {found.culprit.operator} instead of {known.culprit.operator}"
         if self.sameness == "op":
             return None
-        wanted = self._lines_of(known.culprit)
-        if not wanted & descent(candidate, found.culprit, self.original):
+        origin = descent(candidate, found.culprit, self.original)
+        # A statement without origin was written by us: there is nothing to compare but what was compared above.
+        if origin and not self._lines_of(known.culprit) & origin:
             return f"written by line {found.culprit.line}, which does not descend from line {known.culprit.line}"
         return None
 
@@ -106,6 +107,9 @@ def job_for(program: Program, watch: Watch = "plain", limits: Limits = _UNBOUNDE
         argv=call.argv,
         module=call.module,
         environment=dict(call.environment),
+        hidden=call.hidden,
+        folders=call.folders,
+        network=call.network,
         watch=watch,
         limits=limits,
     )

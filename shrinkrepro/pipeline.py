@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import ast
+import math
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 
 from shrinkrepro import distil
+from shrinkrepro.bisection import Trials, mend
 from shrinkrepro.diagnosis import Diagnosis, diagnose, in_cells
 from shrinkrepro.errors import Exit, ShrinkReproError
 from shrinkrepro.facts import Facts
 from shrinkrepro.failure import VersionMismatch, parse, same_error
+from shrinkrepro.freedom import free
+from shrinkrepro.hints import hints
 from shrinkrepro.isolation.backend import Backend
 from shrinkrepro.isolation.persistent import Persistent
 from shrinkrepro.isolation.workers import Workers
@@ -23,14 +28,21 @@ from shrinkrepro.passes import PASSES
 from shrinkrepro.passes.inplace import twins
 from shrinkrepro.problems import failure_in
 from shrinkrepro.program.check import invalid
+from shrinkrepro.program.load import with_strays
 from shrinkrepro.program.source import Program
-from shrinkrepro.reduction.engine import Adopted, Budget, Pass, Reduction
+from shrinkrepro.reduction.engine import Adopted, Budget, Pass, Reduction, Stopped
 from shrinkrepro.reduction.engine import Event as EngineEvent
 from shrinkrepro.report.environment import versions
-from shrinkrepro.results import Candidates, Explanation, Reduced, Result, place
+from shrinkrepro.results import Bisected, Candidates, Explanation, Mending, Reduced, Result, place
 from shrinkrepro.runtime.messages import Limits, Observation, Report, Trace
 
+# How long a mended script is left to run, at least.
+_SECONDS = 5.0
 FRESH_SEEDS = ("1", "2", "3")
+# Runs, and seconds for all of them, that go into a repair where the repair is not what was asked for.
+_RUNS_BESIDES, _SECONDS_BESIDES = 12, 60.0
+# How many times as long as a candidate the twin may take: a busy machine must not cost the proof.
+_CONFIRMING = 10
 _STARTS_THREADS = "importing it starts threads"
 
 
@@ -72,7 +84,12 @@ class Verifying:
     program: Program
 
 
-Event = Explained | Searching | Verifying | EngineEvent
+@dataclass(frozen=True)
+class Repairing:
+    """Repairs of the script are about to be tried."""
+
+
+Event = Explained | Searching | Verifying | Repairing | EngineEvent
 Listener = Callable[[Event], None]
 
 
@@ -94,6 +111,26 @@ def explain(
     return explanation
 
 
+def bisect(
+    program: Program,
+    options: Options = Options(),
+    listeners: Sequence[Listener] = (),
+    *,
+    runs: int = 60,
+    start: Callable[[], Backend] = Zygote,
+) -> Bisected:
+    """Which edits of `program` stop the crash, and whether they change anything else; found with at most `runs` runs.
+
+    Ctrl-C ends the search with what has been found. `start` makes the backend that runs the candidates.
+    Raises ShrinkReproError when the program does not fail with a version mismatch, or not every time.
+    """
+    with closing(start()) as backend:
+        workers = _workers(backend, options)
+        look = _first_look(program, options, workers)
+        _tell(listeners, Explained(look.explanation))
+        return Bisected(look.explanation, _mending(look, workers, runs, math.inf, listeners))
+
+
 def reduce(
     program: Program,
     options: Options = Options(),
@@ -112,13 +149,21 @@ def reduce(
         workers = _workers(backend, options)
         look = _first_look(program, options, workers)
         _tell(listeners, Explained(look.explanation))
-        target = Target(program, look.explanation.failure, look.traced, options.sameness)
+        target = Target(look.explanation.program, look.explanation.failure, look.traced, options.sameness)
         oracle = Oracle(target, workers, look.limits)
         _tell(listeners, Searching(oracle.counts))
-        adopted, stopped, seconds = _shrink(look, oracle, options.budget, listeners, passes)
+        started = time.monotonic()
+        adopted, end = _shrink(look, oracle, options.budget, listeners, passes)
+        stopped, seconds = end.reason, time.monotonic() - started
         patient = replace(look.limits, wall=options.timeout, backwards=None)
         reduced, notes = _verified(adopted, target, workers, patient, listeners)
-        twin = None if reduced is None else _twin(reduced, workers, replace(oracle.limits, backwards=None))
+        if reduced is not None:
+            complete = stopped == "fixpoint" and reduced.program == adopted[-1]
+            patches = end.patches if complete else None
+            reduced = replace(reduced, patches=patches, free=_free(reduced, workers, oracle.limits))
+        unhurried = replace(oracle.limits, wall=min(options.timeout, oracle.limits.wall * _CONFIRMING), backwards=None)
+        twin = None if reduced is None else _twin(reduced, workers, unhurried)
+        mending = None if stopped == "interrupted" else _repair_besides(look, workers, listeners)
     if stopped == "budget":
         notes += (f"Stopped after {options.budget:g} s, as --budget says: a smaller program may exist.",)
     if reduced is not None and twin is None:
@@ -131,6 +176,7 @@ def reduce(
         Candidates(counts.run, counts.accepted, counts.cached, counts.rejected_unrun, seconds),
         stopped,
         notes,
+        mending,
     )
 
 
@@ -194,6 +240,9 @@ def _first_look(program: Program, options: Options, workers: Workers) -> _Look:
     traced, plain = workers.run_all([job_for(program, "trace", limits), job_for(program, "plain", limits)])
     if plain.outcome == "finished" and traced.outcome == "failed":
         raise _unstable(program, options.tries)
+    whole = with_strays(program, plain.strays)
+    if whole is not program:
+        return _first_look(whole, options, workers)
     failure = failure_in(plain, program, options.timeout)
     slow = _preload(workers.backend, plain.modules)
     again = workers.run(job_for(program, "plain", limits))
@@ -201,7 +250,7 @@ def _first_look(program: Program, options: Options, workers: Workers) -> _Look:
     if repeated is None or not same_error(repeated, failure):
         raise _unstable(program, options.tries)
     diagnosis = in_cells(_diagnosis(program, failure, traced, workers, limits), program)
-    notes = (*program.notes, *_notes(traced, plain, diagnosis, slow))
+    notes = (*program.notes, *hints(program), *_notes(traced, plain, diagnosis, slow))
     explanation = Explanation(program, failure, diagnosis, plain.seconds, plain.guard, versions(), notes)
     by_tracer = diagnose(traced.trace, dict(program.texts)) if traced.trace else None
     wall = min(options.timeout, plain.seconds * Oracle.slack + Oracle.grace)
@@ -265,8 +314,8 @@ def _diagnosis(
 
 def _shrink(
     look: _Look, oracle: Oracle, budget: float | None, listeners: Sequence[Listener], passes: Sequence[Pass]
-) -> tuple[list[Program], str, float]:
-    """Every program adopted, in order, the original first; why the search stopped; and the seconds it took."""
+) -> tuple[list[Program], Stopped]:
+    """Every program adopted, in order, the original first, and how the search ended."""
     adopted = [look.explanation.program]
 
     def keep(event: EngineEvent) -> None:
@@ -277,11 +326,10 @@ def _shrink(
     limit = Budget() if budget is None else Budget(lambda: time.monotonic() - started >= budget)
     start = look.traced or look.explanation.diagnosis
     reduction = Reduction(look.explanation.program, start, oracle, [keep, *listeners], limit)
-    stopped = reduction.run(passes, _distilled(look, oracle.workers))
-    return adopted, stopped.reason, time.monotonic() - started
+    return adopted, reduction.run(passes, _distilled(look, oracle.workers))
 
 
-def _distilled(look: _Look, workers: Workers) -> list[Program]:
+def _distilled(look: _Look, workers: Workers) -> list[list[Program]]:
     """Small programs made from the values that the script had at the two moments that matter; none when unknown."""
     program = look.explanation.program
     hint = distil.hint(look.trace, look.traced) if look.trace and look.traced else None
@@ -294,24 +342,62 @@ def _distilled(look: _Look, workers: Workers) -> list[Program]:
     return distil.candidates(facts, look.trace, moments, look.explanation.failure.operator)
 
 
+def _repair_besides(look: _Look, workers: Workers, listeners: Iterable[Listener]) -> Mending:
+    """The repairs of the script that can be found in short time, for those who asked for something else."""
+    until = time.monotonic() + _SECONDS_BESIDES + 4 * look.explanation.seconds
+    return _mending(look, workers, _RUNS_BESIDES, until, listeners)
+
+
+def _mending(look: _Look, workers: Workers, runs: int, until: float, listeners: Iterable[Listener]) -> Mending:
+    """The repairs of the script that `runs` runs suffice to find, none begun after `until`."""
+    _tell(listeners, Repairing())
+    known = look.explanation
+    number = (look.limits.backwards or 0) + 1
+    trials = Trials(
+        known.program, known.failure, workers, number, look.limits, _SECONDS + 4 * known.seconds, runs, until
+    )
+    return mend(trials, look.trace)
+
+
 def _verified(
     adopted: Sequence[Program], target: Target, workers: Workers, limits: Limits, listeners: Iterable[Listener]
 ) -> tuple[Reduced | None, tuple[str, ...]]:
     """The last adopted program that fails in the same way in fresh interpreters, and what must be said about it."""
+    in_its_folder: set[int] = set()
 
     def holds(index: int) -> bool:
-        _tell(listeners, Verifying(adopted[index]))
-        return _fails_fresh(adopted[index], target, workers, limits)
+        program = adopted[index]
+        _tell(listeners, Verifying(program))
+        with tempfile.TemporaryDirectory() as empty:
+            if _fails_fresh(program.moved_to(empty), target, workers, limits):
+                return True
+        in_its_folder.add(index)
+        return _fails_fresh(program, target, workers, limits)
 
     found = last_holding(len(adopted), holds)
     if found is None:
         return None, ("Not even the script itself fails each time in a fresh interpreter, outside the warm process.",)
     program = adopted[found]
     undone = len(adopted) - 1 - found
-    notes = (f"The last {undone} steps were taken back: they fail only in the warm process.",) if undone else ()
+    notes = []
+    if undone:
+        notes.append(f"The last {undone} steps were taken back: they fail only in the warm process.")
+    if found in in_its_folder:
+        notes.append("The program needs other files of its folder, or its arguments: alone it does not fail.")
     traced = workers.run(job_for(program, "trace", limits))
     diagnosis = _diagnosis(program, target.failure, traced, workers, limits)
-    return Reduced(program, diagnosis, len(FRESH_SEEDS), len(FRESH_SEEDS)), notes
+    return Reduced(program, diagnosis, len(FRESH_SEEDS), len(FRESH_SEEDS)), tuple(notes)
+
+
+def _free(reduced: Reduced, workers: Workers, limits: Limits) -> tuple[str, ...]:
+    """What can be varied in the reduced program while the same saved tensor of the same kind of node is stale."""
+    stale = (reduced.diagnosis.node, reduced.diagnosis.attribute)
+
+    def holds(variant: Program) -> bool:
+        trace = workers.run(job_for(variant, "trace", replace(limits, wall=limits.wall * 4, backwards=None))).trace
+        return trace is not None and (trace.node, trace.attribute) == stale
+
+    return free(Facts(reduced.program, reduced.diagnosis, lambda: None), holds)
 
 
 def _fails_fresh(program: Program, target: Target, workers: Workers, limits: Limits) -> bool:

@@ -8,7 +8,8 @@ import sys
 from shrinkrepro.errors import Exit, ShrinkReproError
 from shrinkrepro.failure import PHRASE, VersionMismatch, parse
 from shrinkrepro.program.source import Program
-from shrinkrepro.runtime.messages import Report
+from shrinkrepro.results import location
+from shrinkrepro.runtime.messages import Frame, Report
 
 _NO_GPU = (
     "Torch not compiled with CUDA enabled",
@@ -19,7 +20,14 @@ _NO_GPU = (
     "invalid device ordinal",
     "CUDA driver initialization failed",
 )
-_CONFINED = ("Permission denied", "Operation not permitted", "Network is unreachable", "urlopen error", "resolve host")
+_CONFINED = (
+    "Permission denied",
+    "Operation not permitted",
+    "Network is unreachable",
+    "urlopen error",
+    "resolve host",
+    "Cannot resolve",
+)
 _MISSING = re.compile(r"No module named '?(?P<name>[\w.]+)")
 
 
@@ -54,12 +62,18 @@ def _problem(report: Report, program: Program, timeout: float) -> ShrinkReproErr
         case "killed":
             return ShrinkReproError(Exit.OTHER_ERROR, f"{script} did not survive its first run: {report.error}")
         case _:
-            return _other_error(report, script)
+            return _other_error(report, program)
 
 
-def _other_error(report: Report, script: str) -> ShrinkReproError:
+def _where(frame: Frame, program: Program) -> str:
+    cell = program[frame.file].cell_at(frame.line)
+    return location(frame.file, frame.line - cell.first + 1 if cell else frame.line, cell)
+
+
+def _other_error(report: Report, program: Program) -> ShrinkReproError:
+    script = program.invocation.entry
     frame, error = report.error_frame, (report.error or "").strip()
-    where = f"{frame.file}:{frame.line}" if frame else script
+    where = _where(frame, program) if frame else script
     missing = _MISSING.search(error) if report.error_type == "ModuleNotFoundError" else None
     if missing:
         return ShrinkReproError(
@@ -78,5 +92,6 @@ def _other_error(report: Report, script: str) -> ShrinkReproError:
             Exit.NEEDS_GPU, f"{where}: needs a GPU that is not there ({last}); run it on the CPU, or where the GPU is"
         )
     confined = any(text in error for text in _CONFINED)
-    why = "; runs are confined: no network, and no writing outside a scratch folder" if confined else ""
+    network = "" if program.invocation.network else "no network (unless --allow-network), and "
+    why = f"; runs are confined: {network}no writing outside a scratch folder" if confined else ""
     return ShrinkReproError(Exit.OTHER_ERROR, f"{where}: the script died of another error first: {last}{why}")

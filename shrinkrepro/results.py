@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from shrinkrepro.diagnosis import Diagnosis, Statement
+from shrinkrepro.diagnosis import Diagnosis, Statement, Write
 from shrinkrepro.errors import Exit
 from shrinkrepro.failure import VersionMismatch
 from shrinkrepro.program.source import Cell, Program
+from shrinkrepro.proof import Proof
+from shrinkrepro.repair import Repair
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class Reduced:
     """The smallest program that failed in the same way in each of `fresh_runs` fresh interpreters.
 
     `diagnosis` says how it fails. `path` is the file to run once the program was written, as the user would name it.
+    `patches` counts the patches of all passes that were tried on it, none of which holds: it is 1-minimal over them. It
+    is None when not all were tried. `free` names, in words, what can be varied while the same graph node stays stale.
     """
 
     program: Program
@@ -45,6 +49,8 @@ class Reduced:
     fresh_runs: int
     fresh_failures: int
     path: str | None = None
+    patches: int | None = None
+    free: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -59,12 +65,53 @@ class Candidates:
 
 
 @dataclass(frozen=True)
+class Attempt:
+    """Repairs made together, the program that they make, and what its run proves."""
+
+    repairs: tuple[Repair, ...]
+    program: Program
+    proof: Proof
+
+
+@dataclass(frozen=True)
+class Mending:
+    """The repairs that were tried on a failing program, in order, and the one to make.
+
+    `chosen` is None when none stops the crash. `minimal`: taking any of its edits out brings the crash back; None when
+    that was not tried. `writes` are the statements that wrote to tensors before the failure. `notes` are sentences
+    about what could not be done.
+    """
+
+    attempts: tuple[Attempt, ...]
+    chosen: Attempt | None
+    minimal: bool | None
+    writes: tuple[Write, ...]
+    runs: int
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Bisected:
+    """Why a program fails, and which edit mends it."""
+
+    explanation: Explanation
+    mending: Mending
+
+    @property
+    def exit(self) -> Exit:
+        """The exit status that says how it went."""
+        return Exit.NOT_REPAIRED if self.mending.chosen is None else Exit.DONE
+
+
+@dataclass(frozen=True)
 class Result:
     """What a reduction came to.
 
     `reduced` is None when not even the program itself failed in fresh interpreters. `twin` is the reduced program with
     only the culprit written out-of-place, which runs clean; None: no such program was found, so the culprit is not
     confirmed. `stopped` is why the search ended: "fixpoint", "budget" or "interrupted".
+    `mending` is how the script itself can be repaired; None: that was not tried.
     """
 
     explanation: Explanation
@@ -73,6 +120,7 @@ class Result:
     candidates: Candidates
     stopped: str
     notes: tuple[str, ...] = ()
+    mending: Mending | None = None
 
     @property
     def exit(self) -> Exit:

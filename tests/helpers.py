@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
-from shrinkrepro.oracle import Judgement, Oracle, Verdict
+from shrinkrepro.oracle import Counts, Judgement, Oracle, Verdict
 from shrinkrepro.program.source import Program
 from shrinkrepro.reduction.engine import Budget, Event, Pass, Reduction, Stopped
 
@@ -21,10 +21,12 @@ class FakeOracle:
         self.judged: list[str] = []
         self.foreseen: list[list[str]] = []
         self.adoptions = 0
+        self.counts = Counts()
 
     def judge(self, candidate: Program, ahead: Iterable[Program] = ()) -> Judgement:
         text = candidate.entry.text
         self.judged.append(text)
+        self.counts.run += 1
         self.foreseen.append([program.entry.text for program, _ in zip(ahead, range(3), strict=False)])
         return Judgement(Verdict.SAME if self._predicate(text) else Verdict.PASSED)
 

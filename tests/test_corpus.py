@@ -118,7 +118,7 @@ def run_python(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_corpus_is_there() -> None:
-    assert len(CASES) >= 31
+    assert len(CASES) >= 45
 
 
 @each_case

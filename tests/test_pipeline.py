@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 
 from shrinkrepro.errors import Exit, ShrinkReproError
 from shrinkrepro.facts import Facts
-from shrinkrepro.pipeline import Event, Explained, Options, Verifying, explain, last_holding, reduce, static_imports
+from shrinkrepro.pipeline import (
+    Event,
+    Explained,
+    Options,
+    Repairing,
+    Verifying,
+    explain,
+    last_holding,
+    reduce,
+    static_imports,
+)
 from shrinkrepro.program.edit import Patch
 from shrinkrepro.program.source import Invocation, Program, SourceFile
 from shrinkrepro.runtime.messages import Frame, Job, Mutation, Place, Report, Trace
@@ -243,6 +253,15 @@ def test_the_twin_is_the_smallest_program_with_the_culprit_out_of_place() -> Non
     assert result.twin.entry.text == SCRIPT.replace("y += 1", "y = y + 1")
 
 
+def test_a_twin_that_a_busy_machine_makes_slower_than_any_candidate_still_confirms_the_culprit() -> None:
+    def slow(job: Job) -> Report:
+        if "y = y + 1" in job.files["train.py"]:
+            return Report("finished" if job.limits.wall > 5 else "timeout", seconds=5.0)
+        return behave(job)
+
+    assert reduce(PROGRAM, passes=[], start=lambda: Backend(slow)).twin is not None
+
+
 def test_without_a_twin_that_runs_clean_the_culprit_is_not_confirmed() -> None:
     def dirty(job: Job) -> Report:
         return behave(job) if "y += 1" in job.files["train.py"] else Report("raised", error_type="ValueError")
@@ -275,10 +294,10 @@ def test_the_candidates_are_counted() -> None:
     assert candidates.run >= candidates.accepted
 
 
-def test_listeners_hear_of_the_verification_last() -> None:
+def test_listeners_hear_of_the_verification_and_then_of_the_repairs_last() -> None:
     events: list[Event] = []
     reduce(PROGRAM, passes=[delete_statements], listeners=[events.append], start=Backend)
-    assert isinstance(events[-1], Verifying)
+    assert [type(event) for event in events[-2:]] == [Verifying, Repairing]
 
 
 def test_imports_at_the_top_of_any_file_count_and_the_programs_own_do_not() -> None:

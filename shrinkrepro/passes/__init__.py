@@ -24,6 +24,7 @@ from shrinkrepro.passes.devices import (
     unwrap_models,
 )
 from shrinkrepro.passes.expressions import drop_elements, expression_to_one, expression_to_part
+from shrinkrepro.passes.files import drop_files, move_modules
 from shrinkrepro.passes.functions import (
     drop_bases,
     drop_decorators,
@@ -48,13 +49,22 @@ from shrinkrepro.passes.nodes import call_named_by_node
 from shrinkrepro.passes.shapes import equal_sizes, shorten_chains, shorten_sizes, shrink_numbers
 from shrinkrepro.passes.statements import delete_statements, keep_what_ran, split_lines, strip_annotations, strip_layout
 from shrinkrepro.passes.values import expression_to_tensor, expression_to_value
-from shrinkrepro.passes.variables import drop_results, inline_next, inline_variables, merge_names, reuse_names
+from shrinkrepro.passes.variables import (
+    drop_results,
+    index_once,
+    inline_next,
+    inline_variables,
+    merge_names,
+    reuse_names,
+)
 
 PASSES = (
     strip_layout,
     split_lines,
     loaders_in_process,
     keep_what_ran,
+    drop_files,
+    move_modules,
     equal_sizes,
     devices_to_cpu,
     unwrap_models,
@@ -101,6 +111,7 @@ PASSES = (
     inline_variables,
     merge_names,
     reuse_names,
+    index_once,
     drop_results,
     shrink_numbers,
     out_of_place_elsewhere,

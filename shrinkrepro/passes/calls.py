@@ -98,7 +98,7 @@ def method_to_operator(program: Program, facts: Facts) -> Iterator[Patch]:
             if argument.keyword is not None or argument.star:
                 continue
             sides = [
-                parenthesised(whole(tree, side), needs_parentheses(tree, side, call.func))
+                parenthesised(whole(tree, side), needs_parentheses(tree, side, None))
                 for side in (call.func.value, argument.value)
             ]
             text: tuple[Piece, ...] = (*sides[0], f" {operator} ", *sides[1])

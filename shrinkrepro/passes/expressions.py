@@ -92,18 +92,22 @@ def drop_elements(program: Program, facts: Facts) -> Iterator[Patch]:
 def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     for name in _PARTS.get(type(node), ()):
         yield getattr(node, name)
+    if isinstance(node, cst.Subscript):
+        yield from _parts_of_display(node.value)
     if isinstance(node, cst.Comparison):
         yield node.comparisons[-1].comparator
-    if isinstance(node, (cst.List, cst.Tuple, cst.Set)):
-        for element in node.elements:
-            if isinstance(element, cst.Element):
-                yield element.value
+    yield from _parts_of_display(node)
     if isinstance(node, cst.Call):
         for argument in node.args:
             if not argument.star:
                 yield argument.value
         if isinstance(node.func, cst.Attribute):
             yield node.func.value
+
+
+def _parts_of_display(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    if isinstance(node, (cst.List, cst.Tuple, cst.Set)):
+        yield from (element.value for element in node.elements if isinstance(element, cst.Element))
 
 
 def largest_first(tree: Tree) -> list[cst.BaseExpression]:

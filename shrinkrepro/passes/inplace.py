@@ -143,7 +143,7 @@ def out_of_place_elsewhere(program: Program, facts: Facts) -> Iterator[Patch]:
     After:
         w = w.data.clamp(-1, 1).mul(2)
     """
-    kept = {statement.code for statement in (facts.culprit, _builder(facts)) if statement is not None}
+    kept = {statement.code for statement in (facts.culprit, builder(facts)) if statement is not None}
     proposals = [
         [form.patch for form in forms(tree, statement) if not form.fresh]
         for tree in reversed(facts.trees)
@@ -169,15 +169,15 @@ def twins(program: Program, facts: Facts) -> list[Patch]:
     First those after which every reader of the tensor sees the same values as before, then the culprit moved behind
     the statement that needs the tensor, then those that lose what was written.
     """
-    culprit, built = facts.culprit, _builder(facts)
+    culprit, built = facts.culprit, builder(facts)
     if culprit is None:
         return []
     tree = facts.tree(culprit.code.path)
     known = forms(facts.tree(built.code.path), built) if built is not None else []
     own = forms(tree, culprit)
-    ranked = [*known, *(form for form in own if form.exact), *_copied_arguments(tree, culprit)]
+    ranked = [*known, *(form for form in own if form.exact), *copied_arguments(tree, culprit)]
     patches = [form.patch for form in ranked]
-    patches += _moved_behind(tree, culprit, facts.needing)
+    patches += moved_behind(tree, culprit, facts.needing)
     patches += [form.patch for form in own if not form.exact]
     patches += _deletion(tree, culprit)
     return list(dict.fromkeys(patches))
@@ -571,7 +571,7 @@ def _copy_form(
     return Form(_patch(f"copy {shown} before the write", *more, insertion), exact=True, fresh=True)
 
 
-def _copied_arguments(tree: Tree, statement: Statement) -> list[Form]:
+def copied_arguments(tree: Tree, statement: Statement) -> list[Form]:
     """For a statement that does not show what it writes to: each tensor that it may pass on, copied before."""
     calls = _calls_of(tree).get(statement.node, ())
     passed = [arg.value for call in calls for arg in call.args if isinstance(arg.value, (cst.Name, cst.Attribute))]
@@ -613,7 +613,7 @@ def _indent(tree: Tree, code: Span) -> str:
 # ---- statements as a whole
 
 
-def _moved_behind(tree: Tree, statement: Statement, needing: Statement | None) -> list[Patch]:
+def moved_behind(tree: Tree, statement: Statement, needing: Statement | None) -> list[Patch]:
     """The statement moved behind the one that needs the tensor, where that follows in the same block or below it."""
     if needing is None or needing.code.path != statement.code.path:
         return []
@@ -638,7 +638,7 @@ def _deletion(tree: Tree, statement: Statement) -> list[Patch]:
     return [Patch((removal(tree, statement),), "delete the write")] if deletable else []
 
 
-def _builder(facts: Facts) -> Statement | None:
+def builder(facts: Facts) -> Statement | None:
     """The statement that constructed the module which wrote in place because of its own `inplace=True`."""
     built = facts.diagnosis.built if facts.diagnosis is not None else None
     return facts.tree(built.file).statement_at(built.line, built.column) if built is not None else None

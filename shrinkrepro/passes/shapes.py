@@ -26,12 +26,12 @@ _NO_SIZES = frozenset({
     "all", "amax", "amin", "any", "argmax", "argmin", "argsort", "cat", "concat", "concatenate", "cumprod", "cumsum",
     "diff", "dim", "flatten", "flip", "gather", "glu", "index_add", "index_add_", "index_copy", "index_copy_",
     "index_fill", "index_fill_", "index_select", "log_softmax", "logsumexp", "manual_seed", "max", "mean", "median",
-    "min", "movedim", "norm", "permute", "pow", "prod", "roll", "scatter", "scatter_", "scatter_add", "scatter_add_",
+    "min", "movedim", "norm", "permute", "prod", "roll", "scatter", "scatter_", "scatter_add", "scatter_add_",
     "seed", "select", "size", "softmax", "softmin", "sort", "squeeze", "stack", "std", "sum", "swapaxes", "transpose",
     "unbind", "unflatten", "unsqueeze", "var",
 })
 # fmt: on
-_NO_SIZE_KEYWORDS = frozenset({"dim", "dims", "axis", "dim0", "dim1", "start_dim", "end_dim", "exponent", "seed", "p"})
+_NO_SIZE_KEYWORDS = frozenset({"dim", "dims", "axis", "dim0", "dim1", "start_dim", "end_dim", "seed", "p"})
 # make a tensor of the shape that they are called with
 _CREATORS = frozenset({"empty", "full", "ones", "rand", "randint", "randn", "zeros"}) | frozenset(
     {"new_empty", "new_full", "new_ones", "new_zeros"}
@@ -53,7 +53,10 @@ def equal_sizes(program: Program, facts: Facts) -> Iterator[Patch]:
         y = layer(randn(1, 1))[0]
     """
     numbers = [
-        number for tree in facts.trees for number in _numbers(tree) if number.value > 1 and number.role != "index"
+        number
+        for tree in facts.trees
+        for number in _numbers(tree)
+        if number.value > 1 and number.role not in ("index", "exponent")
     ]
     outside = [number for number in numbers if number.role != "slice"]
     large = [number for number in numbers if number.value > _HARDLY_A_SIZE]
@@ -155,7 +158,7 @@ def shorten_chains(program: Program, facts: Facts) -> Iterator[Patch]:
 class _Number:
     """A number as it stands in a program, its sign included.
 
-    `role`: "index" (it selects an element or a dimension, or is an exponent), "slice" (it bounds a slice), "count" (of
+    `role`: "index" (it selects an element or a dimension), "exponent", "slice" (it bounds a slice), "count" (of
     the turns of a loop), or "" for all the rest.
     """
 
@@ -198,10 +201,12 @@ def _role(tree: Tree, node: cst.CSTNode) -> str:
         if isinstance(outer, cst.Slice):
             return "slice"
         if isinstance(outer, cst.BinaryOperation) and isinstance(outer.operator, cst.Power) and outer.right is inner:
-            return "index"
+            return "exponent"
         if isinstance(outer, cst.Arg):
             call = tree.parents[outer]
             name = last_name(call.func) if isinstance(call, cst.Call) else ""
+            if name == "pow" or (outer.keyword is not None and outer.keyword.value == "exponent"):
+                return "exponent"
             if (outer.keyword is not None and outer.keyword.value in _NO_SIZE_KEYWORDS) or name in _NO_SIZES:
                 return "index"
             return "count" if name == "range" else ""

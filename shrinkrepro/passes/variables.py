@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 import libcst as cst
@@ -11,7 +11,7 @@ from shrinkrepro.facts import Facts
 from shrinkrepro.passes.common import names, patch, removal, whole, within
 from shrinkrepro.passes.syntax import standalone
 from shrinkrepro.program.edit import Edit, Patch
-from shrinkrepro.program.source import Program
+from shrinkrepro.program.source import Program, Span
 from shrinkrepro.program.tree import Statement, Tree
 from shrinkrepro.runtime.messages import Value
 
@@ -91,6 +91,35 @@ def merge_names(program: Program, facts: Facts) -> Iterator[Patch]:
             yield patch(f"{node.value.value} for {name}", removal(tree, statement), *edits)
 
 
+def index_once(program: Program, facts: Facts) -> Iterator[Patch]:
+    """Take the item that every use of a variable asks for when the variable is assigned.
+
+    Before:
+        y = f(x)
+        y[0].sum()
+        g(y[0])
+    After:
+        y = f(x)[0]
+        y.sum()
+        g(y)
+    """
+    for tree in reversed(facts.trees):
+        for statement in sorted(tree.statements, key=lambda s: -s.code.start):
+            name, node = _only_name(statement), statement.node
+            if name is None or not isinstance(node, cst.Assign):
+                continue
+            scope = _scope(tree, node)
+            uses = within(tree, names(tree).read.get(name, ()), scope)
+            bound = within(tree, names(tree).bound.get(name, ()), scope)
+            outer = [tree.parents[use] for use in uses]
+            items = [o for o, use in zip(outer, uses, strict=True) if isinstance(o, cst.Subscript) and o.value is use]
+            indices = {tree.text(item)[len(name) :] for item in items}
+            if len(bound) != 1 or len(items) != len(uses) or len(indices) != 1:
+                continue
+            index = Edit(Span(statement.code.path, statement.code.end, statement.code.end), (indices.pop(),))
+            yield patch(f"index {name} once", index, *(Edit(tree.span(item), (name,)) for item in items))
+
+
 def drop_results(program: Program, facts: Facts) -> Iterator[Patch]:
     """Keep a value and drop the name that it is assigned to, where nothing reads the name.
 
@@ -160,7 +189,7 @@ def reuse_names(program: Program, facts: Facts) -> Iterator[Patch]:
                 if any(
                     tree.statement_around(use).code.end <= tree.span(node).start for use in within(tree, uses, scope)
                 )
-                and any(_is_tensor(values.get(tree.span(use))) for use in names(tree).read.get(name, ()))
+                and _names_a_tensor(tree, values, name)
             ]
             if isinstance(node, cst.Name):  # of two names, the one bound first
                 known = known[: known.index(node.value)] if node.value in known else []
@@ -174,6 +203,14 @@ def reuse_names(program: Program, facts: Facts) -> Iterator[Patch]:
 
 def _delimited(tree: Tree, node: cst.CSTNode) -> bool:
     return isinstance(tree.parents[node], (cst.Arg, cst.Assign, cst.Element, cst.AugAssign))
+
+
+def _names_a_tensor(tree: Tree, values: Mapping[Span, Value], name: str) -> bool:
+    """Whether some use of the name, or some value assigned to it, was a tensor."""
+    assigned = [tree.statement_around(use).node for use in names(tree).bound.get(name, ())]
+    given = [whole(tree, node.value) for node in assigned if isinstance(node, cst.Assign)]
+    used = [tree.span(use) for use in names(tree).read.get(name, ())]
+    return any(_is_tensor(values.get(span)) for span in (*given, *used))
 
 
 def _is_tensor(value: Value | None) -> bool:

@@ -49,14 +49,19 @@ class Edit:
 
 @dataclass(frozen=True)
 class Patch:
-    """Edits that are made together or not at all, against one version of a program, and what they do in plain words."""
+    """Edits that are made together or not at all, against one version of a program, and what they do in plain words.
+
+    `dropped` are the files that the program then goes without.
+    """
 
     edits: tuple[Edit, ...]
     label: str = ""
+    dropped: frozenset[str] = frozenset()
 
     def __or__(self, other: Patch) -> Patch:
         """Both patches as one; `apply` raises Conflict when they contradict each other."""
-        return Patch(tuple(dict.fromkeys((*self.edits, *other.edits))), self.label or other.label)
+        edits = tuple(dict.fromkeys((*self.edits, *other.edits)))
+        return Patch(edits, self.label or other.label, self.dropped | other.dropped)
 
     def apply(self, program: Program) -> Program:
         """The program with every edit made.
@@ -65,9 +70,9 @@ class Patch:
         """
         edits = _with_fillers(self.edits)
         _check(edits)
-        touched = {edit.span.path for edit in edits}
+        touched = {edit.span.path for edit in edits} - self.dropped
         files = tuple(_render_file(program, file, edits) if file.path in touched else file for file in program)
-        return replace(program, files=files)
+        return replace(program, files=files).without(self.dropped)
 
 
 def deletion(span: Span, block: Block | None = None) -> Edit:

@@ -1,55 +1,204 @@
-"""From a path to a Program: the script and the local modules that it can import."""
+"""From a path, a module's name or a notebook to a Program: what is started and the local modules that it imports."""
 
 from __future__ import annotations
 
 import ast
+import importlib.util
 import io
+import os
+import sys
 import tokenize
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from shrinkrepro.errors import Exit, ShrinkReproError
+from shrinkrepro.program.notebook import read_notebook
 from shrinkrepro.program.source import Invocation, Program, SourceFile
+
+Environment = Sequence[tuple[str, str]]
+
+# Installed packages that cannot be taken for the user's own: their compiled parts expect to be where they are.
+_NOT_INLINED = frozenset({"torch", "shrinkrepro"})
 
 
 def load_script(
-    path: str, argv: Sequence[str] = (), *, cwd: str | None = None, environment: Sequence[tuple[str, str]] = ()
+    path: str,
+    argv: Sequence[str] = (),
+    *,
+    cwd: str | None = None,
+    environment: Environment = (),
+    cells: Collection[int] | None = None,
+    inline: Collection[str] = (),
 ) -> Program:
     """The program that `python path argv...` would run, started in `cwd` (the current folder when None).
 
-    Local modules are those below the script's folder that its import statements, and theirs, can reach.
+    Local modules are those below the script's folder that its import statements, and theirs, can reach; so are the
+    installed packages named in `inline`. A path that ends in .ipynb is a notebook: its code cells are run in order,
+    only those in `cells` if given, in its own folder as Jupyter does.
     Raises ShrinkReproError when the script does not exist, is a folder, is empty, or is not text or not Python.
     """
     script = Path(cwd or ".", path)
     if script.is_dir():
-        raise ShrinkReproError(
-            Exit.IS_A_FOLDER, f"{path} is a folder; name the script that fails, such as {path.rstrip('/')}/train.py"
-        )
+        raise ShrinkReproError(Exit.IS_A_FOLDER, _folder_problem(path, script))
     if not script.exists():
         raise ShrinkReproError(Exit.NO_SUCH_FILE, f"{path} does not exist; check the spelling and the current folder")
-    root = script.resolve().parent
-    entry = script.resolve().name
-    files = {entry: read_source(script.resolve(), path)}
-    tree = _parse(files[entry], path)
-    if not tree.body:
+    root, entry = script.resolve().parent, script.resolve().name
+    text = read_source(script.resolve(), path)
+    notes: tuple[str, ...] = ()
+    if entry.endswith(".ipynb"):
+        source, notes = read_notebook(entry, text, cells)
+    else:
+        source = SourceFile.original(entry, text)
+    if not _parse(source, path).body:
         raise ShrinkReproError(Exit.EMPTY, f"{path} holds no statement; name the script that fails")
-    waiting = [(entry, tree)]
-    while waiting:
-        importer, tree = waiting.pop()
-        for found in sorted(_local_imports(tree, importer, root)):
-            if found not in files:
-                files[found] = read_source(root / found, found)
-                waiting.append((found, _parse(files[found], found)))
-    return Program(
-        tuple(SourceFile.original(name, text) for name, text in sorted(files.items())),
-        Invocation(
-            root=str(root),
-            entry=entry,
-            cwd=str(Path(cwd or ".").resolve()),
-            argv=tuple(argv),
-            environment=tuple(environment),
-        ),
+    started = str(root) if entry.endswith(".ipynb") else str(Path(cwd or ".").resolve())
+    call = Invocation(root=str(root), entry=entry, cwd=started, argv=tuple(argv), environment=tuple(environment))
+    return Program(_with_imports([source], _Folders.of(root, inline)), call, notes)
+
+
+def load_module(
+    name: str,
+    argv: Sequence[str] = (),
+    *,
+    cwd: str | None = None,
+    environment: Environment = (),
+    inline: Collection[str] = (),
+) -> Program:
+    """The program that `python -m name argv...` would run, started in `cwd` (the current folder when None).
+
+    Raises ShrinkReproError when there is no such module below `cwd`, when it is a package that cannot be run, or when
+    it is empty or not Python.
+    """
+    root = Path(cwd or ".").resolve()
+    stem = name.replace(".", "/")
+    if (root / stem).is_dir():
+        name, entry = f"{name}.__main__", f"{stem}/__main__.py"
+        if not (root / entry).is_file():
+            raise ShrinkReproError(
+                Exit.IS_A_FOLDER, f"{stem} is a package without {entry}; name the module in it that fails, as -m does"
+            )
+    else:
+        entry = f"{stem}.py"
+    if not (root / entry).is_file():
+        raise ShrinkReproError(
+            Exit.NO_SUCH_FILE,
+            f"there is no {entry} in the current folder; start shrinkrepro where `python -m {name}` finds your module",
+        )
+    source = SourceFile.original(entry, read_source(root / entry, entry))
+    if not _parse(source, entry).body:
+        raise ShrinkReproError(Exit.EMPTY, f"{entry} holds no statement; name the module that fails")
+    folders = _Folders.of(root, inline)
+    packages = [path for path in folders.files_of(name) if path != entry]
+    parents = [SourceFile.original(path, read_source(root / path, path)) for path in packages]
+    call = Invocation(str(root), entry, str(root), tuple(argv), name, tuple(environment))
+    return Program(_with_imports([source, *parents], folders), call)
+
+
+def with_strays(program: Program, strays: Mapping[str, str]) -> Program:
+    """The program with the user's modules that a run imported from elsewhere: by their names, the files.
+
+    They lie in folders that the script put on `sys.path`, or are imported under names made up at run time. The root
+    becomes the folder around all of them. Those that are neither below the folder around the script's own nor below
+    the one that it is started in stay what they are: libraries.
+    """
+    call = program.invocation
+    around = (Path(call.root).parent, Path(call.cwd))
+    homes = {Path(file): _imported_from(name, Path(file)) for name, file in strays.items()}
+    known = {file: home for file, home in homes.items() if any(home.is_relative_to(folder) for folder in around)}
+    if not known or Path(call.root).parent == Path(call.root):
+        return program
+    root = Path(os.path.commonpath([call.root, *known.values()]))
+    moved = Path(call.root).relative_to(root)
+    files = [_relocated(file, str(moved / file.path)) for file in program]
+    files += [SourceFile.original(path, read_source(root / path, path)) for path in _below(root, known)]
+    below = [str(moved / folder) for folder in call.folders] + sorted(str(p.relative_to(root)) for p in known.values())
+    folders = tuple(dict.fromkeys("" if folder == "." else folder for folder in below))
+    return replace(
+        program,
+        files=_with_imports(files, _Folders(root, {}, folders)),
+        invocation=replace(call, root=str(root), entry=str(moved / call.entry), folders=folders),
     )
+
+
+def _imported_from(name: str, file: Path) -> Path:
+    """The folder on `sys.path` that a module was found in."""
+    depth = len(name.split(".")) - (file.name != "__init__.py")
+    return file.parents[depth]
+
+
+def _below(root: Path, files: Iterable[Path]) -> list[str]:
+    return sorted(file.relative_to(root).as_posix() for file in files)
+
+
+def _relocated(file: SourceFile, path: str) -> SourceFile:
+    """An unedited file under another path."""
+    return replace(SourceFile.original(path, file.text), cells=file.cells)
+
+
+def _folder_problem(path: str, folder: Path) -> str:
+    if (folder / "__main__.py").is_file():
+        return f"{path} is a package; run it with -m {path.strip('/').replace('/', '.')}"
+    return f"{path} is a folder; name the script that fails, such as {path.rstrip('/')}/train.py"
+
+
+def _with_imports(seeds: Sequence[SourceFile], folders: _Folders) -> tuple[SourceFile, ...]:
+    """The files given and those that their import statements, and theirs, can load, by path."""
+    files = {file.path: file for file in seeds}
+    waiting = list(seeds)
+    while waiting:
+        importer = waiting.pop()
+        place = folders.inside(importer.path)
+        for found in sorted(local_imports(_parse(importer, importer.path), place, folders.files_of)):
+            if found not in files:
+                files[found] = SourceFile.original(found, read_source(folders.place(found), found))
+                waiting.append(files[found])
+    return tuple(files[path] for path in sorted(files))
+
+
+@dataclass(frozen=True)
+class _Folders:
+    """Where modules are looked for: below `root`, and the packages to be inlined in the folders that hold them.
+
+    `below` are the folders below the root, relative to it, that modules are imported from.
+    """
+
+    root: Path
+    packages: Mapping[str, Path]
+    below: tuple[str, ...] = ("",)
+
+    @classmethod
+    def of(cls, root: Path, inline: Collection[str]) -> _Folders:
+        """Those of a program in `root`. Raises ShrinkReproError for a package that cannot be inlined."""
+        return cls(root, {name: _installed_in(name) for name in inline})
+
+    def place(self, path: str) -> Path:
+        """Where the file is that the program has under `path`."""
+        return self.packages.get(path.partition("/")[0].removesuffix(".py"), self.root) / path
+
+    def inside(self, path: str) -> str:
+        """A file's path relative to the folder that it is imported from."""
+        return Invocation(str(self.root), "", "", folders=self.below).inside(path)
+
+    def files_of(self, name: str) -> Iterator[str]:
+        """The files that importing `name` runs, packages' `__init__.py` included, as far as they are the user's."""
+        parts = name.split(".") if name else []
+        for length in range(1, len(parts) + 1):
+            stems = [PurePosixPath(folder, *parts[:length]) for folder in self.below]
+            candidates = [path for stem in stems for path in (f"{stem}/__init__.py", f"{stem}.py")]
+            yield from [path for path in candidates if self.place(path).is_file()][:1]
+
+
+def _installed_in(name: str) -> Path:
+    """The folder that an installed package of pure Python lies in."""
+    spec = None if "." in name else importlib.util.find_spec(name)
+    if name in _NOT_INLINED:
+        raise ShrinkReproError(Exit.USAGE, f"{name} cannot be inlined; name a package of pure Python")
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        raise ShrinkReproError(
+            Exit.MISSING_MODULE, f"{name} cannot be inlined: {sys.executable} has no package of pure Python named so"
+        )
+    return Path(spec.origin).parents[1 if spec.submodule_search_locations else 0]
 
 
 def read_source(path: Path, shown: str) -> str:
@@ -72,44 +221,34 @@ def read_source(path: Path, shown: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _parse(text: str, shown: str) -> ast.Module:
+def _parse(file: SourceFile, shown: str) -> ast.Module:
     try:
-        return ast.parse(text)
+        return ast.parse(file.text)
     except SyntaxError as problem:
-        raise ShrinkReproError(
-            Exit.SYNTAX, f"{shown}:{problem.lineno or 1}: not valid Python: {problem.msg}"
-        ) from problem
+        line = problem.lineno or 1
+        cell = file.cell_at(line)
+        where = f"{shown}:{line}" if cell is None else f"{shown} cell {cell.number}:{line - cell.first + 1}"
+        raise ShrinkReproError(Exit.SYNTAX, f"{where}: not valid Python: {problem.msg}") from problem
     except (ValueError, RecursionError, MemoryError) as problem:  # null bytes, nesting too deep
         raise ShrinkReproError(Exit.SYNTAX, f"{shown}:1: not valid Python: {problem}") from problem
 
 
-def _local_imports(tree: ast.Module, importer: str, root: Path) -> Iterator[str]:
-    """The files below `root`, relative to it, that the import statements in `importer` can load."""
+def local_imports(tree: ast.Module, importer: str, files_of: Callable[[str], Iterable[str]]) -> Iterator[str]:
+    """The files that the import statements of `importer` can load; `files_of` knows those that a module's name runs."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield from _files_of(alias.name, root)
+                yield from files_of(alias.name)
         elif isinstance(node, ast.ImportFrom):
-            base = _absolute_name(node, importer)
-            yield from _files_of(base, root)
+            base = absolute_name(node.module, node.level, importer)
+            yield from files_of(base)
             for alias in node.names:
-                yield from _files_of(f"{base}.{alias.name}" if base else alias.name, root)
+                yield from files_of(f"{base}.{alias.name}" if base else alias.name)
 
 
-def _absolute_name(node: ast.ImportFrom, importer: str) -> str:
-    """The dotted name that `from ... import` reads from, relative levels resolved against the importing file."""
-    if not node.level:
-        return node.module or ""
-    package = PurePosixPath(importer).parts[: -node.level]
-    return ".".join([*package, *([node.module] if node.module else [])])
-
-
-def _files_of(name: str, root: Path) -> Iterator[str]:
-    """The files that importing `name` runs, packages' `__init__.py` included, as far as they lie below `root`."""
-    parts = name.split(".") if name else []
-    for length in range(1, len(parts) + 1):
-        stem = "/".join(parts[:length])
-        for candidate in (f"{stem}/__init__.py", f"{stem}.py"):
-            if (root / candidate).is_file():
-                yield candidate
-                break
+def absolute_name(module: str | None, level: int, importer: str) -> str:
+    """The dotted name that `from ... import` reads from, `level` dots resolved against the importing file."""
+    if not level:
+        return module or ""
+    package = PurePosixPath(importer).parts[:-level]
+    return ".".join([*package, *([module] if module else [])])

@@ -12,7 +12,7 @@ import json
 import re
 import tokenize
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from shrinkrepro.errors import Exit, ShrinkReproError
@@ -26,17 +26,10 @@ _MAGIC = re.compile(r"\s*(?:[%!?]|[A-Za-z_][\w.]*\s*=\s*(?:!|%[A-Za-z]))|\s*[A-Z
 _DISPLAY = "display = print\n"
 
 
-@dataclass(frozen=True)
-class Notebook:
-    """What became of a notebook: a file of Python, and sentences about what was left out."""
+def read_notebook(path: str, data: str, wanted: Collection[int] | None = None) -> tuple[SourceFile, tuple[str, ...]]:
+    """The code cells of the notebook `data` as the file `path`, and sentences about what was left out.
 
-    file: SourceFile
-    notes: tuple[str, ...]
-
-
-def read_notebook(path: str, data: str, wanted: Collection[int] | None = None) -> Notebook:
-    """The code cells of the notebook `data`, as the file `path`; only those numbered (from 1) in `wanted`, if given.
-
+    Only the cells numbered (from 1) in `wanted`, if given.
     Raises ShrinkReproError when `data` is no notebook of Python code, or lacks a wanted cell.
     """
     cells = _code_cells(path, data)
@@ -59,8 +52,7 @@ def read_notebook(path: str, data: str, wanted: Collection[int] | None = None) -
         text = _DISPLAY + text
         starts = [Cell(cell.number, cell.first + 1) for cell in starts]
         notes.append("display() prints here.")
-    whole = SourceFile.original(path, text)
-    return Notebook(SourceFile(path, text, whole.runs, tuple(starts)), tuple(notes))
+    return replace(SourceFile.original(path, text), cells=tuple(starts)), tuple(notes)
 
 
 def plain_python(text: str) -> tuple[str, list[tuple[int, str]]]:
@@ -78,7 +70,8 @@ def plain_python(text: str) -> tuple[str, list[tuple[int, str]]]:
         if measured is not None:
             written += [measured["indent"] + measured["statement"], *logical[1:]]
         elif _MAGIC.match(logical[0]):
-            written += [_commented(line) for line in logical]
+            indent = logical[0][: len(logical[0]) - len(logical[0].lstrip())]
+            written += [f"{indent}pass  # {line.strip()}" for line in logical]
             left_out.append((start, logical[0].strip()))
         else:
             written += logical
@@ -129,11 +122,6 @@ def _complete(text: str) -> bool:
     except SyntaxError:  # wrong, but not for want of more
         return True
     return True
-
-
-def _commented(line: str) -> str:
-    indent = line[: len(line) - len(line.lstrip())]
-    return f"{indent}pass  # {line.strip()}"
 
 
 def _uses_display(text: str) -> bool:

@@ -9,6 +9,7 @@ import tokenize
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import PurePosixPath
 
 _LAYOUT = {
     tokenize.COMMENT,
@@ -114,6 +115,8 @@ class Invocation:
     `root` is the absolute folder that the files' paths are relative to, `entry` the path of the script in it, `cwd`
     the folder it is started in, `argv` its arguments, `module` the dotted name for `-m`, `environment` what to add to
     the environment variables. `hidden` are files below the root that are not to be seen: the program had them once.
+    `folders`, relative to the root, are those that modules are imported from; the first is the script's own.
+    `network` lets the program use the network.
     """
 
     root: str
@@ -123,6 +126,18 @@ class Invocation:
     module: str | None = None
     environment: tuple[tuple[str, str], ...] = ()
     hidden: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ("",)
+    network: bool = False
+
+    def inside(self, path: str) -> str:
+        """A file's path relative to the folder that it is imported from."""
+        holding = [folder for folder in self.folders if folder and path.startswith(f"{folder}/")]
+        return path[len(max(holding, key=len)) + 1 :] if holding else path
+
+    def module_name(self, path: str) -> str:
+        """The dotted name under which a file is imported: "a/__init__.py" is "a", "a/b.py" is "a.b"."""
+        parts = PurePosixPath(self.inside(path)).with_suffix("").parts
+        return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 @dataclass(frozen=True)
@@ -162,6 +177,15 @@ class Program:
         module = self.invocation.module if len(files) > 1 else None
         return replace(self, files=files, invocation=replace(self.invocation, hidden=hidden, module=module))
 
+    def moved_to(self, folder: str) -> Program:
+        """The program in another folder, which holds nothing else, started there without arguments."""
+        now = self.invocation
+        call = Invocation(root=folder, entry=now.entry, cwd=folder, module=now.module, network=now.network)
+        if len(self.files) > 1:
+            return replace(self, invocation=replace(call, folders=now.folders))
+        path = f"{PurePosixPath(now.entry).stem}.py"  # of a script in a package, or of a notebook
+        return replace(self, files=(replace(self.entry, path=path),), invocation=replace(call, entry=path, module=None))
+
     @property
     def texts(self) -> tuple[tuple[str, str], ...]:
         """Path and text of every file: what decides how the program behaves."""
@@ -192,7 +216,7 @@ def count_lines(text: str) -> int:
 
 def count_writes(text: str) -> int:
     """How many statements and calls of `text` are written in a form that can write a tensor in place."""
-    return sum(_writes(node) for node in ast.walk(ast.parse(text)))
+    return sum(map(_writes, ast.walk(ast.parse(text))))
 
 
 def _writes(node: ast.AST) -> bool:
@@ -212,25 +236,48 @@ def _writes(node: ast.AST) -> bool:
 class Size:
     """How large a program is: the order in which two programs are compared, most important first.
 
-    In-place forms come first, because each is a suspect that the reader of the result has to clear. White space does
-    not count as characters.
+    In-place forms come first, because each is a suspect that the reader of the result has to clear. `names` counts
+    different names, `characters` leaves white space out. `reach` adds up, over all uses of names, how many names
+    appeared before that one, so it is smaller where older names are used; `magnitude` is the sum of all numbers. Only
+    strictly smaller programs are ever adopted, so a reduction ends, and repeating it changes nothing.
     """
 
     writes: int
     tokens: int
     statements: int
+    names: int
     characters: int
+    reach: int
+    magnitude: float
 
     @classmethod
     def of(cls, program: Program) -> Size:
-        """The size of all files together; they must be valid Python."""
+        """The size of all files together. Raises SyntaxError when one is not Python."""
         texts = [file.text for file in program]
+        trees = [ast.parse(text) for text in texts]
+        nodes = [node for tree in trees for node in ast.walk(tree)]
         return cls(
-            sum(map(count_writes, texts)),
-            sum(map(count_tokens, texts)),
-            sum(map(count_statements, texts)),
-            sum(len("".join(text.split())) for text in texts),
+            writes=sum(map(_writes, nodes)),
+            tokens=sum(map(count_tokens, texts)),
+            statements=sum(isinstance(node, ast.stmt) for node in nodes),
+            names=len({node.id for node in nodes if isinstance(node, ast.Name)}),
+            characters=sum(len("".join(text.split())) for text in texts),
+            reach=sum(map(_reach, trees)),
+            magnitude=sum(map(_magnitude, nodes)),
         )
+
+
+def _reach(tree: ast.Module) -> int:
+    """The sum, over all uses of names, of the rank in which that name first appears in the text."""
+    names = sorted((n for n in ast.walk(tree) if isinstance(n, ast.Name)), key=lambda n: (n.lineno, n.col_offset))
+    rank = {name: place for place, name in enumerate(dict.fromkeys(node.id for node in names))}
+    return sum(rank[node.id] for node in names)
+
+
+def _magnitude(node: ast.AST) -> float:
+    """The absolute value of a number; 0 for anything else."""
+    value = node.value if isinstance(node, ast.Constant) else None
+    return abs(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else 0
 
 
 def original_lines(program: Program, span: Span, original: Program) -> frozenset[tuple[str, int]]:

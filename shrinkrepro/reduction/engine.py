@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import combinations
 
 from shrinkrepro.diagnosis import Diagnosis
 from shrinkrepro.facts import Facts
 from shrinkrepro.oracle import Judgement, Oracle, Verdict, job_for
 from shrinkrepro.program.check import invalid
-from shrinkrepro.program.edit import Patch
+from shrinkrepro.program.edit import Patch, conflicting
 from shrinkrepro.program.source import Program, Size
 from shrinkrepro.reduction.search import search
 from shrinkrepro.runtime.messages import Observation
@@ -77,8 +78,18 @@ class Budget:
 _OBSERVING = 10
 
 
+_GUESS = "distil"
+# How many runs pairs of patches may take, and of how many patches pairs are still worth making.
+_PAIRS, _MANY = 40, 300
+_FAR_LARGER = 2
+
+
 class _Over(Exception):
     """The budget has run out."""
+
+
+def _length(program: Program) -> int:
+    return sum(len(file.text) for file in program)
 
 
 @dataclass
@@ -90,27 +101,24 @@ class Reduction:
     oracle: Oracle
     listeners: Sequence[Listener] = ()
     budget: Budget = Budget()
-    # Two passes that undo each other without changing the size must not go round in a circle.
-    _adopted: set[tuple[tuple[str, str], ...]] = field(default_factory=set)
 
-    def __post_init__(self) -> None:
-        self._adopted.add(self.program.texts)
-
-    def run(self, passes: Sequence[Pass], guesses: Sequence[Program] = ()) -> Stopped:
+    def run(self, passes: Sequence[Pass], guesses: Sequence[Sequence[Program]] = ()) -> Stopped:
         """Apply the passes, in order and again from the first, until a whole round adopts nothing.
 
-        The first of the `guesses`, whole programs, that holds is where the passes begin. Ends early, with what was
-        reached, when the budget has run out or at Ctrl-C.
+        `guesses` are whole programs, in groups. The first that holds of the first group in which one does is where the
+        passes begin. What they make of the first that holds of another group is adopted if it is smaller still.
+        Ends early, with what was reached, when the budget has run out or at Ctrl-C.
         """
         self._tell(Started(self.program, Size.of(self.program)))
         patches, reason = 0, "fixpoint"
         try:
-            self._guess(guesses)
-            while True:
-                outcomes = [self._apply(step) for step in passes]
-                patches = sum(count for count, _ in outcomes)
-                if not any(adopted for _, adopted in outcomes):
-                    break
+            rivals = self._guess(guesses)
+            patches = self._settle(passes)
+            for rival in rivals:
+                if self._outdone_by(rival, passes):
+                    patches = self._settle(passes)
+            while self._apply_pair(passes):
+                patches = self._settle(passes)
         except _Over:
             reason = "budget"
         except KeyboardInterrupt:
@@ -119,10 +127,57 @@ class Reduction:
         self._tell(stopped)
         return stopped
 
-    def _guess(self, guesses: Sequence[Program]) -> None:
-        for position, candidate in enumerate(guesses):
-            if self._try(candidate, "distil", iter(guesses[position + 1 :])):
-                return
+    def _settle(self, passes: Sequence[Pass]) -> int:
+        """Apply the passes to the fixpoint; how many patches they propose there."""
+        while True:
+            outcomes = [self._apply(step) for step in passes]
+            if not any(adopted for _, adopted in outcomes):
+                return sum(count for count, _ in outcomes)
+
+    def _apply_pair(self, passes: Sequence[Pass]) -> bool:
+        """Adopt the first pair of patches that holds together, smallest first, within a bound of runs.
+
+        What two patches can do and neither can alone is mostly small: a shape and the one that must match it.
+        """
+        facts, length = self.facts(), _length(self.program)
+        saved: dict[Patch, int] = {}
+        for patch in (patch for step in passes for patch in step(self.program, facts)):
+            if (less := length - _length(patch.apply(self.program))) > 0:
+                saved.setdefault(patch, less)
+        pairs = sorted(combinations(saved, 2), key=lambda pair: saved[pair[0]] + saved[pair[1]])
+        allowed = self.oracle.counts.run + _PAIRS
+        for one, two in pairs if len(saved) <= _MANY else ():
+            if self.oracle.counts.run >= allowed:
+                return False
+            if not conflicting([one, two]) and self._try((one | two).apply(self.program), "pairs", iter(())):
+                return True
+        return False
+
+    def _guess(self, groups: Sequence[Sequence[Program]]) -> Sequence[Sequence[Program]]:
+        """Adopt the first guess that holds; the groups that are left."""
+        for number, group in enumerate(groups):
+            for position, candidate in enumerate(group):
+                if self._try(candidate, _GUESS, iter(group[position + 1 :])):
+                    return groups[number + 1 :]
+        return ()
+
+    def _outdone_by(self, guesses: Sequence[Program], passes: Sequence[Pass]) -> bool:
+        """Adopt what the passes make of the first guess that holds, if that is smaller than the program now.
+
+        Guesses that are far larger than what was reached are left alone: passes rarely take more than half of one.
+        """
+        reached = Size.of(self.program)
+        for candidate in guesses:
+            if Size.of(candidate).tokens > _FAR_LARGER * reached.tokens:
+                continue
+            judgement = self.oracle.judge(candidate)
+            self._tell(Judged(candidate, judgement, _GUESS))
+            if judgement.verdict is Verdict.SAME:
+                unseen = [lambda event: self._tell(event) if isinstance(event, Judged) else None]
+                rival = Reduction(candidate, judgement.diagnosis, self.oracle, unseen, self.budget)
+                rival._settle(passes)
+                return Size.of(rival.program) < reached and self._try(rival.program, _GUESS, iter(()))
+        return False
 
     def facts(self) -> Facts:
         """What is known about the program as it is now; observed when first asked for."""
@@ -141,26 +196,23 @@ class Reduction:
         return len(patches), adopted
 
     def _try(self, candidate: Program, step: str, ahead: Iterator[Program]) -> bool:
-        """Judge the candidate and adopt it when it shows the same failure and is no larger than the program now."""
+        """Judge the candidate and adopt it when it shows the same failure and is smaller than the program now."""
         if self.budget.expired():
             raise _Over
-        longer = sum(len(f.text) for f in candidate) >= sum(len(f.text) for f in self.program)
-        if longer and invalid(candidate) is None and self._grows(candidate):
+        if _length(candidate) >= _length(self.program) and invalid(candidate) is None and not self._shrinks(candidate):
             return False  # not worth a run
         judgement = self.oracle.judge(candidate, ahead)
         self._tell(Judged(candidate, judgement, step))
-        if judgement.verdict is not Verdict.SAME or self._grows(candidate):
+        if judgement.verdict is not Verdict.SAME or not self._shrinks(candidate):
             return False
         self.program, self.diagnosis = candidate, judgement.diagnosis
-        self._adopted.add(candidate.texts)
         self.oracle.adopt(judgement)
         self._tell(Adopted(candidate, judgement, Size.of(candidate), step))
         return True
 
-    def _grows(self, candidate: Program) -> bool:
-        """Whether a candidate is larger than the program now, or as large and was adopted before."""
-        size, current = Size.of(candidate), Size.of(self.program)
-        return size > current or (size == current and candidate.texts in self._adopted)
+    def _shrinks(self, candidate: Program) -> bool:
+        """Whether a candidate is smaller than the program now."""
+        return Size.of(candidate) < Size.of(self.program)
 
     def _observe(self, program: Program) -> Observation | None:
         limits = replace(self.oracle.limits, wall=self.oracle.limits.wall * _OBSERVING)

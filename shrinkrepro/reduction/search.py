@@ -92,8 +92,10 @@ class Search:
             return None
 
     def _with(self, indices: tuple[int, ...]) -> Program:
-        edits = tuple(dict.fromkeys(edit for index in indices for edit in self.patches[index].edits))
-        return Patch(edits).apply(self.base) if edits else self.base
+        chosen = [self.patches[index] for index in indices]
+        edits = tuple(dict.fromkeys(edit for patch in chosen for edit in patch.edits))
+        dropped = frozenset(path for patch in chosen for path in patch.dropped)
+        return Patch(edits, dropped=dropped).apply(self.base) if edits or dropped else self.base
 
 
 def search(base: Program, patches: tuple[Patch, ...]) -> Search:

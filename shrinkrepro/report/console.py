@@ -13,9 +13,10 @@ from rich.text import Text
 
 from shrinkrepro.diagnosis import Statement
 from shrinkrepro.oracle import Counts
-from shrinkrepro.pipeline import Event, Explained, Searching, Verifying
+from shrinkrepro.pipeline import Event, Explained, Repairing, Searching, Verifying
 from shrinkrepro.program.source import Program, count_statements, count_tokens
 from shrinkrepro.reduction.engine import Adopted, Judged, PassFinished, Started
+from shrinkrepro.report.mending import mending_text
 from shrinkrepro.results import Explanation, Reduced, Result, place
 
 _LONGEST_SOURCE = 6
@@ -67,6 +68,8 @@ def result_text(result: Result, *, colour: bool) -> RenderableType:
         Text("\n".join(_facts(reduced, result.twin))),
         *([notes] if notes else []),
     ]
+    if result.mending is not None and result.mending.chosen is not None:
+        parts += [Text(), mending_text(result.explanation.program, result.mending, colour=colour, table=False)]
     return Group(*parts)
 
 
@@ -85,6 +88,10 @@ def _facts(reduced: Reduced, twin: Program | None) -> Iterator[str]:
     if reduced.path is not None:
         yield f"written to {reduced.path}" + (f" and {others} files beside it" if others else "")
     yield f"verified: fails in {reduced.fresh_failures} of {reduced.fresh_runs} fresh interpreters with the same error"
+    if reduced.patches is not None:
+        yield f"1-minimal over {reduced.patches} patches: no edit that any pass proposes makes it smaller"
+    if reduced.free:
+        yield f"free: {', '.join(reduced.free)}"
     if twin is not None:
         yield "confirmed: it runs clean once the culprit does not write in place:"
         for file in reduced.program:
@@ -145,9 +152,10 @@ class Progress:
                 self._say(self.line())
             case Verifying():
                 self._statements = None
-                self._status = "verifying the smallest program in fresh interpreters"
-                if self._live is None:
-                    self._say(self._status)
+                self._say_status("verifying the smallest program in fresh interpreters")
+            case Repairing():
+                self._statements = None
+                self._say_status("trying repairs of the script")
 
     def line(self) -> str:
         """Where things stand, in one line."""
@@ -160,6 +168,11 @@ class Progress:
             f"{_many(self._statements, 'statement')} left, {run} candidates run, {rate:.0f}/s, "
             f"{seconds:.0f} s: {self._status}"
         )
+
+    def _say_status(self, status: str) -> None:
+        self._status = status
+        if self._live is None:
+            self._say(status)
 
     def _say(self, line: str) -> None:
         show(self._console, Text(line))

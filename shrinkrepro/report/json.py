@@ -9,7 +9,8 @@ from shrinkrepro.diagnosis import Diagnosis, Statement
 from shrinkrepro.errors import Exit
 from shrinkrepro.failure import VersionMismatch
 from shrinkrepro.program.source import Program, count_lines, count_statements, count_tokens
-from shrinkrepro.results import Explanation, Reduced, Result
+from shrinkrepro.report.mending import mending_document
+from shrinkrepro.results import Bisected, Explanation, Mending, Reduced, Result
 
 SCHEMA = 1
 Document = dict[str, Any]
@@ -18,13 +19,19 @@ Document = dict[str, Any]
 def to_document(result: Result) -> Document:
     """What a reduction came to."""
     status = "verified" if result.exit is Exit.DONE else status_of(result.exit)
-    return _document(status, result.explanation, result)
+    return _document(status, result.explanation, result, result.mending)
+
+
+def bisected_document(bisected: Bisected, status: Exit) -> Document:
+    """What `bisect` found, and how it ended: the same document, whose fields about the reduction are null."""
+    word = "repaired" if status is Exit.DONE else status_of(status)
+    return _document(word, bisected.explanation, None, bisected.mending)
 
 
 def explanation_document(explanation: Explanation) -> Document:
     """What `explain` found: the same document, whose fields about the reduction are null."""
     status = "explained" if explanation.exit is Exit.DONE else status_of(explanation.exit)
-    return _document(status, explanation, None)
+    return _document(status, explanation, None, None)
 
 
 def problem_document(status: Exit, message: str) -> Document:
@@ -37,7 +44,7 @@ def status_of(status: Exit) -> str:
     return status.name.lower().replace("_", " ")
 
 
-def _document(status: str, explanation: Explanation, result: Result | None) -> Document:
+def _document(status: str, explanation: Explanation, result: Result | None, mending: Mending | None) -> Document:
     diagnosis = explanation.diagnosis
     reduced = result.reduced if result else None
     return {
@@ -52,6 +59,7 @@ def _document(status: str, explanation: Explanation, result: Result | None) -> D
         "reduced": _reduced(reduced) if reduced else None,
         "twin": _twin(result.twin) if result and reduced else None,
         "candidates": asdict(result.candidates) if result else None,
+        "repair": mending_document(explanation.program, mending) if mending else None,
         "notes": [*explanation.notes, *(result.notes if result else ())],
         "guard": explanation.guard,
         "versions": dict(explanation.versions),
@@ -90,6 +98,8 @@ def _reduced(reduced: Reduced) -> Document:
         "culprit_line": culprit.line if culprit else None,
         "fresh_runs": reduced.fresh_runs,
         "fresh_failures": reduced.fresh_failures,
+        "minimal_over": reduced.patches,
+        "free": list(reduced.free),
     }
 
 

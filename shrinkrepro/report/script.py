@@ -21,7 +21,9 @@ def default_output(script: str) -> Path:
 
 def destination(program: Program, output: Path) -> Path:
     """The file to run once `program` is written: `output`; of several files, the entry in a folder of that name."""
-    return output if len(program.files) == 1 else output.with_suffix("") / program.invocation.entry
+    if len(program.files) == 1:
+        return output
+    return output.with_suffix("") / PurePosixPath(program.invocation.entry).with_suffix(".py")
 
 
 def check_output(program: Program, output: Path) -> None:
@@ -63,7 +65,8 @@ def _header_lines(reduced: Reduced, explanation: Explanation) -> Iterator[str]:
     versions = explanation.versions
     yield f"the smallest program found that fails as {explanation.program.invocation.entry} does"
     yield " ".join(explanation.failure.message.partition("Hint:")[0].split())
-    yield f"Failed in {reduced.fresh_failures} of {reduced.fresh_runs} fresh interpreters"
+    free = f"; free: {', '.join(reduced.free)}" if reduced.free else ""
+    yield f"Failed in {reduced.fresh_failures} of {reduced.fresh_runs} fresh interpreters{free}"
     yield f"PyTorch {versions['torch']}, Python {versions['python']}, shrinkrepro {versions['shrinkrepro']}"
 
 
@@ -75,7 +78,7 @@ def write(reduced: Reduced, explanation: Explanation, output: Path) -> Path:
     main = destination(reduced.program, output)
     for file in reduced.program:
         entry = file.path == reduced.program.invocation.entry
-        path = main if entry else main.parent / PurePosixPath(file.path)
+        path = main if entry else output.with_suffix("") / PurePosixPath(file.path)
         path.parent.mkdir(parents=True, exist_ok=True)
         _write_atomically(path, (header(reduced, explanation) if entry else "") + file.text)
     return main

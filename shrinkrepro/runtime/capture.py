@@ -37,6 +37,7 @@ class Capture:
         self._latest: dict[int, tuple[Any, bool]] = {}
         self._at_save: dict[int, tuple[Any, bool]] = {}
         self._call: tuple[Any, Sequence[Any], Mapping[str, Any], Any] | None = None
+        self._module: tuple[torch.nn.Module, tuple[Any, ...]] | None = None
         self._process = os.getpid()
         self._tracer = Tracer(own, tap=self)  # counts the calls as in the first run
 
@@ -67,6 +68,7 @@ class Capture:
         """A torch call has come back: the one that saved the tensor is remembered."""
         if [operator, step] == self._job.hint["saved"]:
             self._call = (func, args, kwargs, result)
+            self._module = _running_module(sys._getframe(1))
 
     def compile(self, path: str, source: str, location: str) -> CodeType:
         """The code of one of the program's files, its two statements instrumented where they stand in it."""
@@ -92,6 +94,8 @@ class Capture:
         stores = tuple(self._stored(sys._getframe(2)))
         moments = Moments(
             saved=self._describe_call(),
+            change=self._described(function, arguments, keywords, None),
+            grad_change=torch._C.is_grad_enabled(),
             saving=tuple(self._seen(self._at_save, "saving")),
             changing=(*self._seen(self._latest, "changing"), *stores),
             grad_saving=self._grad(self._at_save, "saving"),
@@ -111,7 +115,15 @@ class Capture:
     def _describe_call(self) -> Call | None:
         if self._call is None:
             return None
-        function, arguments, keywords, result = self._call
+        call = self._described(*self._call)
+        module, inputs = self._module or (None, ())
+        return replace(
+            call,
+            module=None if module is None else self._describe(module),
+            inputs=tuple(self._describe(value) for value in inputs),
+        )
+
+    def _described(self, function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any], result: Any) -> Call:
         return Call(
             spell(function) or str(getattr(function, "__name__", "")),
             tuple(self._describe(argument) for argument in arguments),
@@ -155,6 +167,20 @@ class Capture:
                     end_line, end = target.end_lineno or target.lineno, target.end_col_offset or 0
                     found.append(Seen(path, target.lineno, target.col_offset, end_line, end, self._describe(value[0])))
         return found
+
+
+def _running_module(frame: FrameType | None) -> tuple[torch.nn.Module, tuple[Any, ...]] | None:
+    """The innermost of PyTorch's modules whose `forward` is running, and the tensors that it was given."""
+    while frame is not None:
+        names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
+        module = frame.f_locals.get(names[0]) if names else None
+        if frame.f_code.co_name == "forward" and isinstance(module, torch.nn.Module):
+            if getattr(torch.nn, type(module).__name__, None) is not type(module):
+                return None
+            given = [frame.f_locals.get(name) for name in names[1:]]
+            return module, tuple(value for value in given if isinstance(value, torch.Tensor))
+        frame = frame.f_back
+    return None
 
 
 def _evaluate(node: ast.expr, frame: FrameType) -> tuple[Any] | None:

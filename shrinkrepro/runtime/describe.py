@@ -116,7 +116,7 @@ def _keywords(
 ) -> dict[str, Value]:
     """The constructor's arguments that are kept under their own names and are not the defaults."""
     keywords = {}
-    for name, parameter in inspect.signature(kind).parameters.items():
+    for name, parameter in _parameters(kind).items():
         if name in leave_out or name not in attributes:
             continue
         value, default = attributes[name], parameter.default
@@ -128,6 +128,18 @@ def _keywords(
         if described.kind in ("literal", "tuple", "list"):
             keywords[name] = described
     return keywords
+
+
+def _parameters(kind: type) -> dict[str, inspect.Parameter]:
+    """The parameters of a constructor, those included that it passes on unnamed to its base class (as LSTM does)."""
+    found: dict[str, inspect.Parameter] = {}
+    for base in kind.__mro__:
+        named = dict(inspect.signature(base).parameters)
+        found |= {name: p for name, p in named.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+        if len(named) == len(found):
+            break
+    found.pop("mode", None)  # which kind of RNN: its own classes fill it in
+    return found
 
 
 def _callable(value: Any, own: Mapping[str, str]) -> Value:

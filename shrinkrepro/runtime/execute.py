@@ -24,7 +24,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
 
 from shrinkrepro.runtime.instrument import SEE
-from shrinkrepro.runtime.messages import Frame, Job, Moments, Outcome, Report, Trace
+from shrinkrepro.runtime.messages import Frame, Job, Moments, Outcome, Pass, Report, Trace
 
 if TYPE_CHECKING:
     from shrinkrepro.runtime.observer import Observer
@@ -40,7 +40,8 @@ class Watcher(Protocol):
     """What watches a run from inside.
 
     One that can explain a failure has a method `failed`, which takes PyTorch's message and gives a Trace, and is called
-    inside the failing call, while the graph is alive.
+    inside the failing call, while the graph is alive. One that writes down what backward passes compute has a method
+    `passes`, which gives those so far.
     """
 
     def __enter__(self) -> Any: ...
@@ -75,9 +76,21 @@ def execute(job: Job, send: Callable[[Report], None], private: Sequence[str] = (
         """Send the report and leave at once: nothing that the program left behind gets to run."""
         seconds = time.perf_counter() - started
         observation = observer.observation() if observer is not None else None
-        modules = tuple(_imported(before, own, (job.root, *private)))
+        modules, strays = _imported(before, own, (job.root, *private))
         passes = engine.passes if engine is not None else 0
-        send(Report(outcome, seconds=seconds, backwards=passes, observation=observation, modules=modules, **details))
+        written_down: Callable[[], tuple[Pass, ...]] = getattr(watcher, "passes", tuple)
+        send(
+            Report(
+                outcome,
+                seconds=seconds,
+                backwards=passes,
+                observation=observation,
+                passes=written_down(),
+                modules=tuple(modules),
+                strays=strays,
+                **details,
+            )
+        )
         os._exit(0)
 
     def failed(message: str) -> NoReturn:
@@ -87,7 +100,7 @@ def execute(job: Job, send: Callable[[Report], None], private: Sequence[str] = (
     def captured(moments: Moments) -> NoReturn:
         report("captured", moments=moments)
 
-    watcher = _watcher(job, own, captured)
+    watcher = _watcher(job, own, captured, lambda: report("exhausted"))
     instrumenting = next((w for w in (watcher, observer) if isinstance(w, Instrumenting)), None)
     compiler = _compile if instrumenting is None else instrumenting.compile
     if instrumenting is not None:
@@ -101,6 +114,8 @@ def execute(job: Job, send: Callable[[Report], None], private: Sequence[str] = (
         engine = _Engine.install(failed, lambda: report("exhausted"), job.limits.backwards)
         started = time.perf_counter()
         with _entered(observer), _entered(watcher):
+            if main.__package__:  # as -m does; without a package it is None or empty
+                importlib.import_module(main.__package__)
             exec(code, main.__dict__)
     except SystemExit as stop:
         if stop.code in (None, 0):
@@ -157,11 +172,14 @@ class _MemoryFinder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         self._compile = compiler
         self._sources = job.files
         self._root = job.root
-        self._paths = _module_paths(tuple(job.files))
+        self._paths = _module_paths(tuple(job.files), job.folders)
+        self._hidden = frozenset(_module_paths(job.hidden, job.folders)).difference(self._paths)
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
+        if fullname in self._hidden:
+            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
         if fullname not in self._paths:
             return None
         location = os.path.join(self._root, *PurePosixPath(self._paths[fullname]).parts)
@@ -190,7 +208,7 @@ def _prepare(job: Job, own: Mapping[str, str], compiler: Compiler) -> types.Modu
     os.environ.update(job.environment)
     location = os.path.join(job.root, *PurePosixPath(job.entry).parts)
     sys.argv = [location if job.module else job.entry, *job.argv]
-    sys.path.insert(0, job.root)
+    sys.path.insert(0, os.path.join(job.root, *PurePosixPath(job.folders[0]).parts))
     sys.meta_path.insert(0, _MemoryFinder(job, compiler))
     for absolute, path in own.items():  # for tracebacks, inspect.getsource and torch.jit.script
         text = job.files[path]
@@ -210,16 +228,19 @@ def _compile(path: str, source: str, location: str) -> types.CodeType:
     return compile(source, location, "exec", dont_inherit=True)
 
 
-def _module_paths(files: Sequence[str]) -> dict[str, str]:
-    """Dotted module name to path: "a/__init__.py" is "a", "a/b.py" is "a.b"."""
+def _module_paths(files: Sequence[str], folders: Sequence[str]) -> dict[str, str]:
+    """Dotted module name to path: "a/__init__.py" is "a", "a/b.py" is "a.b", or "b" where "a" is one of `folders`."""
     names = {}
     for path in files:
-        parts = PurePosixPath(path).with_suffix("").parts
+        holding = [folder for folder in folders if folder and path.startswith(f"{folder}/")]
+        parts = PurePosixPath(path[len(max(holding, key=len)) + 1 :] if holding else path).with_suffix("").parts
         names[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return names
 
 
-def _watcher(job: Job, own: Mapping[str, str], captured: Callable[[Moments], NoReturn]) -> Watcher | None:
+def _watcher(
+    job: Job, own: Mapping[str, str], captured: Callable[[Moments], NoReturn], exhausted: Callable[[], NoReturn]
+) -> Watcher | None:
     if job.watch == "trace":
         from shrinkrepro.runtime.tracer import Tracer
 
@@ -232,6 +253,10 @@ def _watcher(job: Job, own: Mapping[str, str], captured: Callable[[Moments], NoR
         from shrinkrepro.runtime.capture import Capture
 
         return Capture(job, own, captured)
+    if job.watch == "prove":
+        from shrinkrepro.runtime.prove import Prover
+
+        return Prover(job.hint, exhausted)
     return None
 
 
@@ -256,22 +281,25 @@ def _own_frame(problem: BaseException, own: Mapping[str, str]) -> Frame | None:
     return found
 
 
-def _imported(before: int, own: Mapping[str, str], private: Sequence[str]) -> list[str]:
-    """The modules that the run imported and that are not the user's: below no private folder, or installed there.
+def _imported(before: int, own: Mapping[str, str], private: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The modules that the run imported and the job did not bring: installed ones by name, the user's with their file.
 
-    `before` is how many there were. Only the later ones are looked at: to touch the others is to copy the memory that
-    they lie in, which the zygote shares with this process.
+    The user's are those below a private folder that are not installed there. `before` is how many modules there were.
+    Only the later ones are looked at: to touch the others is to copy the memory that they lie in, which the zygote
+    shares with this process.
     """
-    names = []
+    installed, strays = [], {}
     for name in list(itertools.islice(reversed(sys.modules), max(0, len(sys.modules) - before))):
         module = sys.modules.get(name)
         location = getattr(module, "__file__", None)
-        if getattr(module, "__spec__", None) is None or location in own:
+        if getattr(module, "__spec__", None) is None or location in own or name.partition(".")[0] == "shrinkrepro":
             continue
         users = isinstance(location, str) and any(_below(location, folder) for folder in private)
-        if not (users and not _installed(str(location))) and name.partition(".")[0] != "shrinkrepro":
-            names.append(name)
-    return names
+        if not users or _installed(str(location)):
+            installed.append(name)
+        else:
+            strays[name] = os.path.realpath(str(location))  # in the scratch view it is a link to the user's file
+    return installed, strays
 
 
 def _below(location: str, folder: str) -> bool:

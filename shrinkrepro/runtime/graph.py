@@ -65,6 +65,12 @@ def storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
         return None
 
 
+def address(tensor: torch.Tensor) -> int:
+    """What tensors that share their memory have in common."""
+    memory = storage(tensor)
+    return id(tensor) if memory is None else int(memory._cdata)
+
+
 def node_of(tensor: torch.Tensor) -> Node | None:
     """The node that made `tensor`.
 

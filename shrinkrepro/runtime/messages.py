@@ -14,7 +14,7 @@ import typing
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-Watch = Literal["plain", "trace", "poll", "observe", "capture", "fresh"]
+Watch = Literal["plain", "trace", "poll", "observe", "capture", "prove", "fresh"]
 Kind = Literal["literal", "tensor", "slice", "list", "tuple", "dict", "module", "optimizer", "import", "own", "opaque"]
 Outcome = Literal["failed", "raised", "finished", "exhausted", "captured", "timeout", "killed", "invalid"]
 
@@ -44,11 +44,15 @@ class Job:
 
     `files` maps paths relative to `root` (POSIX style) to source text and is served from memory; `root` is the
     absolute folder that they live in for the script (`__file__`, tracebacks); `cwd` is the folder whose content
-    relative paths show; `argv` excludes the script itself; `module` is set for `-m package.module`. `watch`: "plain"
-    runs without instrumentation, "trace" diagnoses the failure, "poll" watches the version of the tensors in `hint`
-    per executed line, "observe" records what ran, "capture" describes the values at the steps named in `hint`,
-    "fresh" starts a new interpreter on real files and reads what it prints. `hint` is the JSON-able state that a
-    watch needs from an earlier run.
+    relative paths show; `argv` excludes the script itself; `module` is set for `-m package.module`; `hidden` are paths
+    relative to `root` of files that the program is not to find there, `folders` those relative to `root` that modules
+    are imported from, the script's own first; `network` lets it use the network.
+
+    `watch`: "plain" runs without instrumentation, "trace" diagnoses the failure, "poll" watches the version of the
+    tensors in `hint` per executed line, "observe" records what ran, "capture" describes the values at the steps named
+    in `hint`, "prove" writes down the losses and gradients of the backward passes named in `hint`, "fresh" starts a
+    new interpreter on real files and reads what it prints. `hint` is the JSON-able state that a watch needs from an
+    earlier run.
     """
 
     files: dict[str, str]
@@ -58,6 +62,9 @@ class Job:
     argv: tuple[str, ...] = ()
     module: str | None = None
     environment: dict[str, str] = dataclasses.field(default_factory=dict)
+    hidden: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ("",)
+    network: bool = False
     watch: Watch = "plain"
     hint: dict[str, Any] = dataclasses.field(default_factory=dict)
     limits: Limits = Limits()
@@ -106,6 +113,15 @@ class Mutation:
 
 
 @dataclass(frozen=True)
+class Written:
+    """A call in the program that wrote to tensors: how often, and by how many versions in all."""
+
+    place: Place
+    count: int
+    versions: int
+
+
+@dataclass(frozen=True)
 class Trace:
     """What a traced run knows about its first version-mismatch error.
 
@@ -115,7 +131,9 @@ class Trace:
     the writes to the saved tensor's storage after it was saved, in order; the first is the culprit. `built` is where
     a module that wrote in place because of its own `inplace=True` was constructed. `method` says how the culprit was
     found: "stale" (read from the graph), "arithmetic" (version counters of the log of writes), "polling" (line by
-    line), "none".
+    line), "none". `also_saved` are other places that saved the same tensor at the same version. `carried` are those
+    that read, after the first write, what was computed before it and leads to the stale tensor. `written` are all calls
+    that wrote to any tensor before the failure, the first ones.
     """
 
     message: str
@@ -126,8 +144,11 @@ class Trace:
     needed: Place | None
     built: Place | None = None
     method: Literal["stale", "arithmetic", "polling", "none"] = "none"
-    attributes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    attributes: tuple[str, ...] = ()
+    also_saved: tuple[Place, ...] = ()
+    carried: tuple[Place, ...] = ()
+    written: tuple[Written, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -171,12 +192,17 @@ class Value:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a torch function: `function` as users write it, and the values that went in and came out."""
+    """A call of a torch function: `function` as users write it, and the values that went in and came out.
+
+    `module` is the innermost of PyTorch's own modules whose `forward` made the call, `inputs` are what that was given.
+    """
 
     function: str
     arguments: tuple[Value, ...]
     keywords: dict[str, Value]
     result: Value | None
+    module: Value | None = None
+    inputs: tuple[Value, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -209,7 +235,7 @@ class Moments:
 
     `saved` is the torch call that saved it, `changing` and `saving` the expressions of the two statements,
     `grad_changing` and `grad_saving` whether gradients were being recorded around them. `written` are the storages
-    that the changing call wrote to.
+    that the changing call wrote to; `change` is that call, `grad_change` whether gradients were recorded in it.
     """
 
     saved: Call | None
@@ -218,6 +244,35 @@ class Moments:
     grad_saving: bool
     grad_changing: bool
     written: tuple[int, ...]
+    change: Call | None = None
+    grad_change: bool = True
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What identifies the elements of a tensor: a digest of all of them, their norm, and some, evenly spaced.
+
+    `sample` holds those as double precision numbers in base64.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    digest: str
+    norm: float
+    sample: str
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One backward pass: the tensors that it started from, and what it added to the gradient of each leaf.
+
+    `number` counts finished passes from 1. One that failed is not `finished`, and has no gradients.
+    """
+
+    number: int
+    losses: tuple[Numbers, ...]
+    gradients: tuple[Numbers, ...]
+    finished: bool = True
 
 
 @dataclass(frozen=True)
@@ -230,7 +285,8 @@ class Report:
     version-mismatch message; `error_type`, `error` and `error_frame` are type, text and innermost own frame of the
     exception that ended the run otherwise. `seconds` run from the first line of the program to its end, or to the
     failure. `backwards` counts finished backward passes. `modules` are the modules, not the program's own, that the
-    run imported. `output` is the end of what it printed.
+    run imported; `strays` are those of the user's own modules that the job did not bring: name and file. `output` is
+    the end of what it printed.
     """
 
     outcome: Outcome
@@ -243,7 +299,9 @@ class Report:
     trace: Trace | None = None
     observation: Observation | None = None
     moments: Moments | None = None
+    passes: tuple[Pass, ...] = ()
     modules: tuple[str, ...] = ()
+    strays: dict[str, str] = dataclasses.field(default_factory=dict)
     output: str = ""
     guard: str = ""
 

@@ -247,7 +247,7 @@ def _run_child(job: Job, folder: str, pipe: int, parent: int) -> NoReturn:
         os.closerange(3, pipe)  # the client's socket and the other children's pipes are not the program's business
         os.closerange(pipe + 1, 4096)
         root = _enter(job, folder)
-        enforced = guard.restrict([folder], job.limits)
+        enforced = guard.restrict([folder], job.limits, network=job.network)
         if job.watch == "fresh":
             _become_interpreter(job, root)
 
@@ -256,7 +256,7 @@ def _run_child(job: Job, folder: str, pipe: int, parent: int) -> NoReturn:
             while data:
                 data = data[os.write(pipe, data) :]
 
-        execute(replace(job, root=root), send, private=(job.root, job.cwd))
+        execute(replace(job, root=root), send, private=(job.root, job.cwd, os.getcwd()))
     except BaseException as problem:  # ours, not the program's: say so rather than die without a word
         text = f"shrinkrepro could not run the program: {type(problem).__name__}: {problem}"
         os.write(pipe, to_json(Report("killed", error_type=type(problem).__name__, error=text)).encode() + b"\n")
@@ -286,6 +286,18 @@ def _view_of_root(job: Job, folder: str) -> str:
     os.mkdir(view)
     scratch.build_view(job.root, view)
     return view
+
+
+def _hide(root: str, path: str) -> None:
+    """Take a file out of the view below `root`, and the folders that it leaves empty."""
+    target = os.path.join(root, *PurePosixPath(path).parts)
+    if os.path.realpath(os.path.dirname(target)) == os.path.dirname(target) and os.path.lexists(target):
+        os.unlink(target)
+        for folder in PurePosixPath(path).parents[:-1]:
+            try:
+                os.rmdir(os.path.join(root, *folder.parts))
+            except OSError:  # it holds something else
+                return
 
 
 def _encoded(text: str) -> bytes:
@@ -328,6 +340,8 @@ def _enter(job: Job, folder: str) -> str:
     scratch.build_view(job.cwd, view)
     os.chdir(view)
     root = _view_of_root(job, folder)
+    for path in job.hidden:
+        _hide(root, path)
     for path, text in job.files.items():
         target = os.path.join(root, *PurePosixPath(path).parts)
         os.makedirs(os.path.dirname(target), exist_ok=True)

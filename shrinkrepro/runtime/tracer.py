@@ -28,7 +28,7 @@ from torch.overrides import TorchFunctionMode
 
 from shrinkrepro.runtime import graph
 from shrinkrepro.runtime.graph import Node, Saved
-from shrinkrepro.runtime.messages import Mutation, Trace
+from shrinkrepro.runtime.messages import Mutation, Place, Trace, Written
 from shrinkrepro.runtime.stack import Note, note, place
 from shrinkrepro.runtime.writes import Write, WriteLog
 
@@ -46,8 +46,11 @@ _RUN_BACKWARD = (
 )
 _PROPERTY = frozenset({"__get__", "__set__", "__delete__"})
 _MOST_MUTATIONS = 200
+_MOST_WRITERS = 400
+_MOST_PLACES = 8
 
 Method = Literal["stale", "arithmetic", "polling", "none"]
+_Written = tuple[torch.Tensor, int, int]  # a tensor, its version before and after
 
 
 @dataclass(eq=False)
@@ -66,6 +69,16 @@ class Record:
     note: Note
     saved: tuple[Saved, ...]
     hooked: bool = False
+
+
+@dataclass(slots=True)
+class _Writer:
+    """A call in the program that writes: where it was first made, how often, by how many versions in all."""
+
+    operator: str
+    note: Note
+    count: int
+    versions: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +199,7 @@ class Tracer:
         self._records: weakref.WeakSet[Record] = weakref.WeakSet()
         self._built: weakref.WeakKeyDictionary[torch.nn.Module, Write] = weakref.WeakKeyDictionary()
         self._writes = WriteLog()
+        self._writers: dict[tuple[object, str], _Writer] = {}
         self._mode = _Mode(self._call)
         self._thread = _Thread()
         self._patches = ExitStack()
@@ -258,7 +272,7 @@ class Tracer:
             if written:
                 self._log(written, now)
             made = graph.tensors_in((result,)) + [tensor for tensor, _, _ in written]
-            self._discover(map(graph.node_of, made), now, given)
+            self._discover(map(graph.node_of, made), now, given, written)
         return result
 
     def _number(self, operator: str) -> int:
@@ -270,8 +284,17 @@ class Tracer:
             self._tap.reached(operator, self._steps[operator])
         return self._steps[operator]
 
-    def _discover(self, nodes: Iterable[Node | None], now: _Moment, given: Sequence[torch.Tensor] = ()) -> None:
-        """Record the nodes at or below `nodes` that are new, as made now by a call that was given `given`."""
+    def _discover(
+        self,
+        nodes: Iterable[Node | None],
+        now: _Moment,
+        given: Sequence[torch.Tensor] = (),
+        written: Sequence[_Written] = (),
+    ) -> None:
+        """Record the nodes at or below `nodes` that are new, as made now by a call that was given `given`.
+
+        Of these the call wrote to `written`. What it saved of them (`x.mul_(x)`) cannot be read any more.
+        """
         key = self._key
         todo = [node for node in nodes if node is not None]
         while todo:
@@ -285,7 +308,11 @@ class Tracer:
             if hooks:
                 self._keep(node, hooks[-1].moment, hooks[-1].given, hooked=True)
                 continue
-            saved = tuple(graph.saved_by(node))
+            saved = tuple(
+                known
+                for found in graph.saved_by(node)
+                for known in ((found,) if found.probe is not None or not written else _as_it_was(found, written))
+            )
             if not saved and node.name() == graph.COPY_SLICES:
                 # Wraps the node of an in-place operation on a view, and hides what that one saved.
                 saved = tuple(graph.snapshot(None, tensor) for tensor in given)
@@ -300,16 +327,30 @@ class Tracer:
         if self._recorded is not None:
             self._recorded(record)
 
-    def _log(self, written: Iterable[tuple[torch.Tensor, int, int]], now: _Moment) -> None:
+    def _log(self, written: Iterable[_Written], now: _Moment) -> None:
         # Looking for the module costs, and optimizers write a lot; activations are written with gradients on.
         module = _writing_module(self._own, sys._getframe(1)) if torch.is_grad_enabled() else None
         built = None if module is None else self._built.get(module)
         clock = self._tick()
+        # several views of one tensor rise together
+        rises = {graph.address(tensor): after - before for tensor, before, after in written}
+        self._count(now, sum(rises.values()))
         for tensor, before, after in written:
             write = Write(clock, now.step, now.operator, before, after, tuple(tensor.shape), now.note, built)
             self._writes.add(tensor, write)
         if self._writes.full:
             self._writes.sweep(min((record.clock for record in self._records), default=clock))
+
+    def _count(self, now: _Moment, versions: int) -> None:
+        """Count a call that wrote, under the expression of the program that made it."""
+        if now.note.own:
+            key = (now.note.own[0], now.operator)
+            writer = self._writers.get(key)
+            if writer is not None:
+                writer.count += 1
+                writer.versions += versions
+            elif len(self._writers) < _MOST_WRITERS:
+                self._writers[key] = _Writer(now.operator, now.note, 1, versions)
 
     def _tick(self) -> int:
         self._clock += 1
@@ -317,7 +358,7 @@ class Tracer:
 
     def _backward(self, engine: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """Run a backward pass of `engine` (its run_backward with these arguments) under watch."""
-        asked = _asked(arguments, keywords)
+        asked = engine_arguments(arguments, keywords)
         operator = "backward" if asked["accumulate_grad"] else "grad"
         now = _Moment(self._own, operator, self._number(operator))
         thread = self._thread
@@ -439,10 +480,11 @@ class Tracer:
         needed = None if failing is None else place(failing.note, failing.operator, failing.step, self._own)
         if mismatch is None:
             return Trace(message, None, None, None, (), needed, notes=("PyTorch's message has an unknown wording.",))
-        found = self._stale(message, mismatch, () if failing is None else failing.roots)
+        roots = () if failing is None else failing.roots
+        found = self._stale(message, mismatch, roots)
         method: Method = "stale"
         if found is None:
-            likely, method = self._by_versions(mismatch), "arithmetic"
+            likely, method = self._by_versions(mismatch, roots), "arithmetic"
             found = None if likely is None else (*likely, ())
         record, saved, attributes = (None, None, ()) if found is None else found
         if saved is not None and saved.probe is not None:
@@ -458,6 +500,8 @@ class Tracer:
         elif not chain[0].seen:
             method = "polling"
         built = chain[0].built if chain else None
+        carried = _carried(roots, record, chain[0].clock, self._key) if chain and record is not None else []
+        again = self._saved_again(record, saved) if record is not None and saved is not None else []
         return Trace(
             message,
             node=None if record is None else record.node,
@@ -469,7 +513,33 @@ class Tracer:
             built=None if built is None else place(built.note, built.operator, built.step, self._own),
             method=method,
             notes=tuple(gaps),
+            also_saved=self._places(again),
+            carried=self._places(carried),
+            written=tuple(
+                Written(place(w.note, w.operator, 0, self._own), w.count, w.versions) for w in self._writers.values()
+            ),
         )
+
+    def _places(self, records: Iterable[Record]) -> tuple[Place, ...]:
+        """Where the nodes were made, each expression once, the first few."""
+        firsts = {record.note.own[:1]: record for record in reversed(list(records)) if record.note.own}
+        return tuple(
+            place(r.note, r.operator, r.step, self._own) for r in list(reversed(firsts.values()))[:_MOST_PLACES]
+        )
+
+    def _saved_again(self, stale: Record, saved: Saved) -> list[Record]:
+        """The other nodes that saved the stale tensor at the same version, in order. Raises that tensor's counter."""
+        if saved.probe is None:
+            return []
+        others = [
+            (record, other.probe, other.probe._version)
+            for record in self._records
+            for other in record.saved
+            if record is not stale and other.probe is not None and other.version == saved.version
+        ]
+        saved.probe.zero_()
+        found = {id(record): record for record, probe, was in others if probe._version != was}
+        return sorted(found.values(), key=lambda record: record.clock)
 
     def _stale(
         self, message: str, mismatch: Mismatch, roots: Iterable[Node]
@@ -496,9 +566,15 @@ class Tracer:
                 return record, saved, (attribute, *([] if record.hooked else complaints))
         return None
 
-    def _by_versions(self, mismatch: Mismatch) -> tuple[Record, Saved] | None:
-        """What was saved at the expected version and is now at the one reported, where it cannot be read again."""
-        fitting = [(record, saved) for record in self._records for saved in record.saved if mismatch.fits(saved)]
+    def _by_versions(self, mismatch: Mismatch, roots: Iterable[Node]) -> tuple[Record, Saved] | None:
+        """What was saved at the expected version and is now at the one reported, where it cannot be read again.
+
+        What a node below `roots` saved comes before all else, which another pass may have needed.
+        """
+        below = [record for node in graph.reachable(roots) if (record := node.metadata.get(self._key)) is not None]
+        fitting = [(record, saved) for record in below for saved in record.saved if mismatch.fits(saved)]
+        if not fitting:
+            fitting = [(record, saved) for record in self._records for saved in record.saved if mismatch.fits(saved)]
         return max(fitting, key=lambda pair: (pair[1].attribute is None, pair[0].sequence), default=None)
 
     def _likely(self, mismatch: Mismatch, clock: int) -> list[Write]:
@@ -517,6 +593,30 @@ class Tracer:
             return []
         _, best = max(fitting, key=lambda pair: (mismatch.resembles(pair[0]), pair[0].clock))
         return best.writes
+
+
+def _carried(roots: Iterable[Node], stale: Record, written: int, key: object) -> list[Record]:
+    """The nodes made after `written` (a clock reading) that lead to the stale one with none made after it between."""
+    above: dict[Node, list[Node]] = {}
+    todo: list[Node] = []
+    for node in graph.reachable(roots):
+        if node.metadata.get(key) is stale:
+            todo.append(node)
+        for below, _ in node.next_functions:
+            if below is not None:
+                above.setdefault(below, []).append(node)
+    seen, found = set(todo), []
+    while todo:
+        for node in above.get(todo.pop(), ()):
+            if node in seen:
+                continue
+            seen.add(node)
+            record = node.metadata.get(key)
+            if record is not None and record.clock > written:
+                found.append(record)
+            else:
+                todo.append(node)
+    return sorted(found, key=lambda record: record.clock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -590,6 +690,11 @@ def _filling(writes: Iterable[Write], start: int, end: int) -> list[Write]:
     ]
 
 
+def _as_it_was(saved: Saved, written: Iterable[_Written]) -> Iterator[Saved]:
+    """What `saved` can have been, when the call that saved it has written to `written` as well."""
+    return (replace(graph.snapshot(saved.attribute, tensor), version=before) for tensor, before, _ in written)
+
+
 def _makers(tensors: Iterable[torch.Tensor]) -> Iterator[Node | None]:
     """The nodes that made `tensors`, as far as asking is harmless.
 
@@ -600,7 +705,7 @@ def _makers(tensors: Iterable[torch.Tensor]) -> Iterator[Node | None]:
     return (graph.node_of(tensor) for tensor in tensors if tensor.requires_grad and (asking or not tensor._is_view()))
 
 
-def _asked(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
+def engine_arguments(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of the engine's `run_backward`, by name."""
     named = dict.fromkeys(_RUN_BACKWARD, None)
     named["accumulate_grad"] = True

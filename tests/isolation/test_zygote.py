@@ -262,6 +262,33 @@ def test_modules_that_a_run_imports_are_reported_without_its_own(zygote: Zygote,
     assert report.modules == ("colorsys",)  # json was there before
 
 
+def test_modules_of_the_user_that_the_job_did_not_bring_are_reported_with_their_file(
+    zygote: Zygote, tmp_path: Path
+) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "stray.py").write_text("x = 1\n")
+    report = run(zygote, job(tmp_path, "import sys\nsys.path.insert(0, 'lib')\nimport stray\n"))
+    assert report.strays == {"stray": str(tmp_path / "lib" / "stray.py")}
+
+
+def test_a_hidden_file_is_neither_seen_nor_imported(zygote: Zygote, tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "gone.py").write_text("x = 1\n")
+    look = replace(job(tmp_path, "import os\nassert not os.path.exists('pkg')\n"), hidden=("pkg/gone.py",))
+    load = replace(job(tmp_path, "import pkg.gone\n"), hidden=("pkg/gone.py",))
+    assert run(zygote, look).outcome == "finished"
+    assert run(zygote, load).error_type == "ModuleNotFoundError"
+    assert (tmp_path / "pkg" / "gone.py").exists()
+
+
+def test_a_run_with_m_imports_its_package_first(zygote: Zygote, tmp_path: Path) -> None:
+    files = {"pkg/__init__.py": "import builtins\nbuiltins.seen = 1\n"}
+    text = "import builtins\nraise ValueError(getattr(builtins, 'seen', None), __package__)\n"
+    started = replace(job(tmp_path, "", files=files), entry="pkg/train.py", module="pkg.train")
+    report = run(zygote, replace(started, files={**files, "pkg/train.py": text}))
+    assert report.error == "(1, 'pkg')"
+
+
 # ---- files and folders -----------------------------------------------------------------------------------------
 
 

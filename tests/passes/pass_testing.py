@@ -1,4 +1,4 @@
-"""What tests of passes share: the programs that a pass makes of one program, and the examples in its docstring."""
+"""What tests of passes share: all passes, and the programs that a pass makes of one program."""
 
 from __future__ import annotations
 
@@ -10,25 +10,22 @@ import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 
 import shrinkrepro.passes
+from shrinkrepro.diagnosis import diagnose
 from shrinkrepro.facts import Facts
 from shrinkrepro.isolation.workers import Workers
 from shrinkrepro.isolation.zygote import Zygote
 from shrinkrepro.oracle import job_for
 from shrinkrepro.program.edit import Patch
-from shrinkrepro.program.source import Program
-from shrinkrepro.runtime.messages import Observation
+from shrinkrepro.program.source import Program, SourceFile
+from shrinkrepro.runtime.messages import Report, Watch
 
 Pass = Callable[[Program, Facts], Iterator[Patch]]
 FactsOf = Callable[[Program], Facts]
 
-_EXAMPLE = re.compile(
-    r"^(?P<indent> *)Before:\n(?P<before>(?:(?P=indent) +\S.*\n|\s*\n)+?)(?P=indent)After:\n"
-    r"(?P<after>(?:(?P=indent) +\S.*(?:\n|\Z)|[^\S\n]*\n)*)",
-    re.MULTILINE,
-)
+_FILE = re.compile(r"^# (\S+\.py)\n", re.MULTILINE)
 
 
 def all_passes() -> list[Pass]:
@@ -48,13 +45,24 @@ def unobserved(program: Program) -> Facts:
 
 
 def observed(program: Program) -> Facts:
-    """Facts of a program that is run, in a fork server, as soon as a pass asks what a run shows."""
-    return Facts(program, None, partial(_observe, program))
+    """Facts of a program that is run in a fork server: why it fails, if it does, and what else a run shows."""
+    trace = _run(program, "trace").trace
+    diagnosis = None if trace is None else diagnose(trace, dict(program.texts))
+    return Facts(program, diagnosis, lambda: _run(program, "observe").observation)
+
+
+def program_of(text: str) -> Program:
+    """The program of that text; each line `# name.py` begins another file, and the last file is the script."""
+    names, texts = _FILE.findall(text), _FILE.split(text)[2::2]
+    if not names:
+        return Program.of(text)
+    files = (SourceFile.original(name, part) for name, part in zip(names, texts, strict=True))
+    return replace(Program.of("", names[-1]), files=tuple(files))
 
 
 def patches_of(pass_: Pass, before: str, facts_of: FactsOf = unobserved) -> list[str]:
     """What `before` becomes by each patch that the pass proposes for it, made alone, in the order proposed."""
-    program = Program.of(textwrap.dedent(before))
+    program = program_of(textwrap.dedent(before))
     return [patch.apply(program).entry.text for patch in pass_(program, facts_of(program))]
 
 
@@ -65,20 +73,10 @@ def together(pass_: Pass, before: str, facts_of: FactsOf = unobserved) -> str:
     return Patch(edits).apply(program).entry.text
 
 
-def examples_of(pass_: Pass) -> list[tuple[str, str]]:
-    """The (before, after) pairs in the docstring of a pass, dedented."""
-    text = textwrap.dedent("    " + (pass_.__doc__ or ""))
-    return [(_block(found["before"]), _block(found["after"])) for found in _EXAMPLE.finditer(text)]
-
-
-def _block(text: str) -> str:
-    return textwrap.dedent(text).strip("\n") + "\n"
-
-
-def _observe(program: Program) -> Observation | None:
+def _run(program: Program, watch: Watch) -> Report:
     with tempfile.TemporaryDirectory() as folder:  # empty: what a run sees of its folder is copied
         there = replace(program.invocation, root=folder, cwd=folder)
-        return _workers().run(job_for(replace(program, invocation=there), "observe")).observation
+        return _workers().run(job_for(replace(program, invocation=there), watch))
 
 
 @cache

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from passes.pass_testing import Pass, all_passes, examples_of, observed, patches_of
+from catalogue import examples_of
+from passes.pass_testing import Pass, all_passes, observed, patches_of
 
 PASSES = all_passes()
 

@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from shrinkrepro.diagnosis import Diagnosis, Statement
+from shrinkrepro.diagnosis import Diagnosis, Statement, Write
 from shrinkrepro.failure import parse
+from shrinkrepro.program.edit import Patch
 from shrinkrepro.program.source import Program
-from shrinkrepro.results import Candidates, Explanation, Reduced, Result
+from shrinkrepro.proof import Comparison, Proof
+from shrinkrepro.repair import Repair
+from shrinkrepro.results import Attempt, Candidates, Explanation, Mending, Reduced, Result
 from shrinkrepro.runtime.messages import Frame
 
 SCRIPT = """\
@@ -75,4 +78,16 @@ def result(explanation: Explanation) -> Result:
         Candidates(run=12, accepted=3, cached=4, rejected_unrun=5, seconds=1.5),
         "fixpoint",
         ("Something was undone.",),
+        mending(explanation),
     )
+
+
+def mending(explanation: Explanation) -> Mending:
+    """A repair that was the second to be tried, with every field set."""
+    edit = Repair(Patch((), "write y += out-of-place"), "out-of-place", "train.py", 5, "y += 1")
+    same, off = Comparison(same=True, difference=0.0), Comparison(same=False, difference=0.5)
+    mended = Program.of(SCRIPT.replace("y += 1", "y = y + 1"), "train.py")
+    tried = Attempt((edit,), mended, Proof(True, "finished", same, off, off))
+    chosen = Attempt((edit,), mended, Proof(True, "finished", same, same, same))
+    write = Write(statement(5, "y += 1", "step", "add_", count=3), 3)
+    return Mending((tried, chosen), chosen, True, (write,), 5, 0.5, ("Something was not tried.",))

@@ -134,14 +134,14 @@ def test_no_color_is_obeyed(result: Result, monkeypatch: pytest.MonkeyPatch) -> 
 
 def started(progress: Progress) -> None:
     progress(Searching(Counts(run=30)))
-    progress(Started(PROGRAM, Size(1, 200, 20, 900)))
+    progress(Started(PROGRAM, Size(1, 200, 20, 30, 900, 40, 7)))
 
 
 def test_progress_says_how_much_is_left_how_fast_it_goes_and_how_long_it_took() -> None:
     clock = Clock()
     progress = Progress(Console(file=io.StringIO()), "train.py", clock=clock)
     started(progress)
-    progress(Adopted(PROGRAM, Judgement(Verdict.SAME), Size(1, 90, 9, 400), "delete_statements"))
+    progress(Adopted(PROGRAM, Judgement(Verdict.SAME), Size(1, 90, 9, 12, 400, 20, 3), "delete_statements"))
     clock.now += 3
     assert progress.line() == "9 statements left, 30 candidates run, 10/s, 3 s: running train.py"
 

@@ -454,6 +454,34 @@ def test_of_several_stale_tensors_the_one_that_the_engine_reached_is_named() -> 
     assert line(trace(source).saved) == marked(source, "saved")
 
 
+def test_a_hidden_tensor_is_looked_for_below_the_failing_pass_first() -> None:
+    source = """
+        import torch
+        x = torch.ones(3, requires_grad=True) * 1
+        other = torch.ones(3, requires_grad=True) * 1
+        x[:1].exp_()  # saved
+        x += 1  # culprit
+        other[:1].exp_()
+        other += 1
+        x.sum().backward()
+    """
+    found = trace(source)
+    assert (line(found.saved), line(culprit(found))) == (marked(source, "saved"), marked(source, "culprit"))
+
+
+@pytest.mark.parametrize("write", ["x.mul_(x)", "x.div_(x)", "x.addmm_(x, x)", "x *= x.view(2, 2)"])
+def test_a_call_that_writes_to_what_it_saves_is_both_saving_and_culprit(write: str) -> None:
+    found = trace(f"""
+        import torch
+        y = torch.ones(2, 2)
+        x = torch.ones(2, 2, requires_grad=True) * 1
+        {write}  # saved and written
+        y += 1
+        x.sum().backward()
+        """)
+    assert (line(found.saved), [line(mutation.place) for mutation in found.mutations]) == (5, [5])
+
+
 def test_what_an_unseen_call_saved_is_known_when_its_result_is_written_at_once() -> None:
     source = """
         import torch
@@ -639,3 +667,63 @@ def test_a_long_lived_graph_keeps_its_first_writes_and_bounds_the_rest() -> None
     found = run(source, tracer).trace
     assert found is not None
     assert (line(culprit(found)), len(tracer._writes) < 4096) == (marked(source, "culprit"), True)
+
+
+# ---- what a repair needs to know besides
+
+
+def test_every_statement_that_wrote_is_counted_harmful_or_not() -> None:
+    found = trace(
+        """
+        import torch
+        w = torch.ones(3, requires_grad=True)
+        total = torch.zeros(3)
+        for _ in range(4):
+            total += 1  # harmless
+        h = torch.sigmoid(w)
+        h[0] *= 2  # culprit
+        h.sum().backward()
+        """
+    )
+    written = {(call.place.stack[0].line, call.place.operator): (call.count, call.versions) for call in found.written}
+    assert written == {(6, "add_"): (4, 4), (8, "mul_"): (1, 1), (8, "__setitem__"): (1, 1)}
+
+
+def test_other_places_that_saved_the_same_tensor_are_named() -> None:
+    found = trace(
+        """
+        import torch
+        w = torch.ones(3, requires_grad=True)
+        b = torch.ones(3)
+        c = torch.ones(3)
+        first = w * b
+        other = w * c
+        second = w * b
+        b += 1
+        c += 1
+        (first + second).sum().backward()
+        """
+    )
+    saved = {line(found.saved), *(line(place) for place in found.also_saved)}
+    assert saved == {6, 8}
+
+
+def test_what_reads_a_graph_from_before_the_write_is_named() -> None:
+    found = trace(
+        """
+        import torch
+        w = torch.ones(3, requires_grad=True)
+        state = torch.ones(3)
+        for _ in range(3):
+            state = (state * w).exp()  # carried
+            new = state.sigmoid()
+            new.sum().backward(retain_graph=True)
+            with torch.no_grad():
+                w += 1
+        """
+    )
+    assert [line(place) for place in found.carried] == [6]
+
+
+def test_a_graph_that_was_built_before_the_write_carries_nothing_over() -> None:
+    assert trace(ACTIVATION).carried == ()

@@ -1,0 +1,6 @@
+SEED = 4
+LENGTH = 5.0
+POINTS = 40
+STEPS = 3
+LR = 0.01
+LOSS = "squared"

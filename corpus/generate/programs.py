@@ -1,0 +1,178 @@
+"""Whole programs: written, dressed as a script, run once without any instrument, and labelled."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import sys
+import types
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import assume
+
+from corpus.generate import operators
+from corpus.generate.author import Author, Draft
+from corpus.generate.choice import Choice, Drawn, Seeded
+from corpus.generate.code import Item, Line, mentioned, names, numbers, parsed, render
+from corpus.generate.dress import dress
+from corpus.generate.truth import Generated, Made, Place, Truth
+from corpus.generate.world import Entry, Facts, Spent
+
+ENTRY = "train.py"
+
+
+def programs(moves: int = 30, faults: int = 1) -> st.SearchStrategy[Generated]:
+    """Programs of up to about `moves` lines before they are dressed, with `faults` harmful writes; none: they run."""
+
+    @st.composite
+    def draw_program(draw: st.DrawFn) -> Generated:
+        choose = Drawn(draw)
+        made = attempt(choose, choose.integer(1, moves), faults)
+        assume(made is not None)
+        assert made is not None
+        return made
+
+    return draw_program()
+
+
+def program(seed: int, index: int, moves: int = 60, faults: int | None = None) -> Generated:
+    """Program number `index` of those that follow from `seed`: always the same one, whichever others are made."""
+    for attempt_number in range(200):
+        choose = Seeded(f"{seed}-{index}-{attempt_number}")
+        wanted = choose.one_of((1, 1, 1, 1, 2)) if faults is None else faults
+        length = choose.integer(1, choose.one_of((moves // 4, moves // 2, moves)) or 1)
+        made = attempt(choose, length, wanted)
+        if made is not None:
+            return made
+    raise Spent(f"no program in 200 attempts from seed {seed}, index {index}")
+
+
+def attempt(choose: Choice, moves: int, faults: int) -> Generated | None:
+    """One program; None when what was drawn cannot be accounted for or does not have as many faults as wanted."""
+    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            draft = Author(choose, moves, faults).write()
+        except Spent:
+            return None
+        failing = _first(draft)
+        if (failing is None) != (faults == 0) or (failing is not None and _ambiguous(draft, failing)):
+            return None
+        scripts = files(choose, *dress(choose, *assemble(draft)))
+        texts = {path: render(items) for path, items in scripts.items()}
+        problem = outcome(texts)
+        if failing is None:
+            return Generated(texts, ENTRY, None) if problem is None else None
+        if problem is None or not _explains(failing, problem):
+            return None
+        truth = _truth(draft, failing, scripts, problem)
+        return None if len(truth.harmful) > faults else Generated(texts, ENTRY, truth)
+
+
+def files(choose: Choice, imports: list[Item], front: list[Item], body: list[Item]) -> dict[str, list[Item]]:
+    """The program as one file, or its functions and classes in a second."""
+    names_ = names(front).binds if front else ()
+    if not names_ or choose.chance(70):
+        return {ENTRY: [*imports, *front, *body]}
+    module = choose.one_of(("model", "layers", "helpers"))
+    bound = ", ".join(dict.fromkeys(name for name in names_))
+    return {
+        f"{module}.py": [*imports, *front],
+        ENTRY: [*imports, Line(f"from {module} import {bound}"), *body],
+    }
+
+
+def _explains(failing: Entry, problem: str) -> bool:
+    """Whether what torch says is about the spoiled tensor."""
+    facts = Facts.of(problem)
+    return facts is not None and (not failing.message or facts == Facts.of(failing.message))
+
+
+def outcome(texts: Mapping[str, str]) -> str | None:
+    """The error of a program that is run here and now, None when there is none. Nothing else watches the run."""
+    names_: dict[str, Any] = {"__name__": "__main__"}
+    modules = {path.removesuffix(".py"): text for path, text in texts.items() if path != ENTRY}
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            for module, text in modules.items():
+                sys.modules[module] = types.ModuleType(module)
+                exec(compile(text, f"{module}.py", "exec", dont_inherit=True), vars(sys.modules[module]))
+            exec(compile(texts[ENTRY], ENTRY, "exec", dont_inherit=True), names_)
+    except Exception as problem:
+        return str(problem)
+    finally:
+        for module in modules:
+            sys.modules.pop(module, None)
+    swallowed = re.search(r"failed: (.*)", printed.getvalue(), re.DOTALL)
+    return swallowed[1] if swallowed else None
+
+
+def assemble(draft: Draft) -> tuple[list[Item], list[Item], list[Item]]:
+    """The imports and the definitions that a draft uses, and its own items."""
+    used = mentioned(draft.items)
+    definitions: list[Item] = []
+    for name, text in operators.DEFINITIONS.items():
+        if name in used:
+            definitions += [*parsed("\n" + text), Line("")]
+    used |= mentioned(definitions)
+    imports: list[Item] = [Line("import torch")]
+    imports += [Line(text) for name, text in operators.IMPORTS.items() if name in used]
+    return imports, definitions, draft.items
+
+
+def _first(draft: Draft) -> Entry | None:
+    """The spoiled tensor that the engine comes to first: of those on the way, that of the highest number."""
+    below = draft.world.below(draft.world.names["loss"])
+    spoiled = [entry for entry in draft.world.entries if entry.spoiled and entry.node in below]
+    return max(spoiled, key=lambda entry: entry.order, default=None)
+
+
+def _ambiguous(draft: Draft, failing: Entry) -> bool:
+    """Whether two lines spoiled what the failing node saved: which one torch complains of first nobody can tell."""
+    spoiling = {entry.spoiled for entry in draft.world.entries if entry.node is failing.node and entry.spoiled}
+    return len(spoiling) > 1
+
+
+def _truth(draft: Draft, failing: Entry, scripts: Mapping[str, Sequence[Item]], problem: str) -> Truth:
+    below = draft.world.below(draft.world.names["loss"])
+    where = {line: (path, number) for path, items in scripts.items() for line, number in numbers(items).items()}
+    calls = {call: _writer(inner, where) for call, (_, inner) in operators.WRITERS.items()}
+
+    def place(line: Line) -> Place:
+        path, number = where[line]
+        return Place(path, number, line.text.strip())
+
+    def writing(line: Line) -> Place:
+        return place(next((inner for call, inner in calls.items() if inner and call in line.text), line))
+
+    assert failing.spoiled is not None
+    kept = {entry.line for entry in draft.world.entries if entry.spoiled and entry.node in below}
+    spoiling = [entry.spoiled for entry in draft.world.entries if entry.spoiled and entry.node in below]
+    return Truth(
+        problem,
+        failing.node.name(),
+        failing.attribute,
+        place(failing.line),
+        writing(failing.spoiled),
+        place(draft.backward),
+        tuple(dict.fromkeys(map(writing, spoiling))),
+        draft.made.get(failing.line),
+        draft.made.get(failing.spoiled),
+        tuple(place(line) for line, made in draft.made.items() if line not in kept.union(spoiling) and _is_decoy(made)),
+    )
+
+
+def _is_decoy(made: Made) -> bool:
+    """Whether a line of that make writes, and changes neither what needs gradients nor the shape of anything."""
+    changing = ("{1}", "requires_grad", ".t_()", "squeeze_", ".set_")
+    return made.template in operators.WRITES and not any(part in made.template for part in changing)
+
+
+def _writer(text: str, lines: Iterable[Line]) -> Line | None:
+    """The line of a definition that does what a call of it says; None where the program has no such definition."""
+    return next((line for line in lines if line.text == text), None)

@@ -1,0 +1,50 @@
+"""A whole reduction on a fork server that many tests share: everything but the final runs in fresh interpreters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from shrinkrepro import distil
+from shrinkrepro.diagnosis import Diagnosis, diagnose
+from shrinkrepro.facts import Facts
+from shrinkrepro.failure import VersionMismatch, parse
+from shrinkrepro.isolation.workers import Workers
+from shrinkrepro.oracle import Oracle, Target, job_for
+from shrinkrepro.passes import PASSES
+from shrinkrepro.program.source import Program
+from shrinkrepro.reduction.engine import Reduction, Stopped
+from shrinkrepro.runtime.messages import Limits, Trace
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the first runs of a program show."""
+
+    failure: VersionMismatch
+    trace: Trace
+    diagnosis: Diagnosis
+
+
+def look(program: Program, workers: Workers) -> Look:
+    """Run a program that fails, once plainly and once traced."""
+    plain, traced = workers.run_all([job_for(program, "plain"), job_for(program, "trace")])
+    failure = parse(plain.failure or "")
+    assert failure is not None and traced.trace is not None
+    return Look(failure, traced.trace, diagnose(traced.trace, dict(program.texts)))
+
+
+def guesses(program: Program, seen: Look, workers: Workers) -> list[list[Program]]:
+    """The distilled candidates for a program."""
+    hint = distil.hint(seen.trace, seen.diagnosis)
+    moments = hint and workers.run(replace(job_for(program, "capture"), hint=hint)).moments
+    if not moments:
+        return []
+    facts = Facts(program, seen.diagnosis, lambda: None)
+    return distil.candidates(facts, seen.trace, moments, seen.failure.operator)
+
+
+def reduced(program: Program, workers: Workers) -> Stopped:
+    """What all passes make of a program."""
+    seen = look(program, workers)
+    oracle = Oracle(Target(program, seen.failure, seen.diagnosis), workers, Limits(wall=30))
+    return Reduction(program, seen.diagnosis, oracle).run(PASSES, guesses(program, seen, workers))

@@ -1,0 +1,94 @@
+"""Modules, notebooks and projects on the command line: what is run, and one sentence for what cannot be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from shrinkrepro.cli import main
+from shrinkrepro.errors import Exit
+
+NETS = """\
+import torch
+def bump(h, by):
+    h += by
+    return h
+"""
+TRAIN = """\
+import os
+import sys
+from . import nets
+import torch
+h = torch.ones(2, requires_grad=True).exp()
+nets.bump(h, int(sys.argv[1]) * int(os.environ["TIMES"])).sum().backward()
+"""
+
+
+def notebook(*cells: str) -> str:
+    return json.dumps({"cells": [{"cell_type": "code", "source": cell} for cell in cells]})
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a package whose module `train` fails, and a notebook that does."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "__init__.py").touch()
+    (tmp_path / "pkg" / "nets.py").write_text(NETS, encoding="utf-8")
+    (tmp_path / "pkg" / "train.py").write_text(TRAIN, encoding="utf-8")
+    cells = ["import torch", "%pylab\nh = torch.ones(2, requires_grad=True).exp()", "h += 1", "h.sum().backward()"]
+    (tmp_path / "net.ipynb").write_text(notebook(*cells), encoding="utf-8")
+    (tmp_path / "text.ipynb").write_text('{"cells": []}', encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_a_module_of_a_package_ends_in_one_file(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["-m", "pkg.train", "--json", "-q", "--env", "TIMES=3", "--", "2"]) == Exit.DONE
+    document = json.loads(capfd.readouterr().out)
+    culprit, reduced = document["culprit"], document["reduced"]
+    assert (culprit["file"], culprit["line"], reduced["path"]) == ("pkg/nets.py", 3, "train_repro.py")
+    assert "pkg" not in reduced["source"]
+
+
+@pytest.mark.slow
+def test_a_notebook_is_told_by_cell_and_line(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "net.ipynb", "--json", "-q"]) == Exit.DONE
+    document = json.loads(capfd.readouterr().out)
+    assert [(document[role]["cell"], document[role]["line"]) for role in ("saved", "culprit", "needed")] == [
+        (2, 2),
+        (3, 1),
+        (4, 1),
+    ]
+    assert "Skipped what only IPython understands: cell 2:1 `%pylab`." in document["notes"]
+
+
+@pytest.mark.slow
+def test_without_the_cell_that_writes_a_notebook_does_not_fail(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "net.ipynb", "-q", "--cells", "1-2,4"]) == Exit.NOT_REPRODUCED
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "sentence"),
+    [
+        ([], Exit.USAGE, "Missing argument 'SCRIPT'"),
+        (["-m", "pkg"], Exit.IS_A_FOLDER, "pkg is a package without pkg/__main__.py"),
+        (["-m", "pkg.none"], Exit.NO_SUCH_FILE, "there is no pkg/none.py in the current folder"),
+        (["text.ipynb"], Exit.EMPTY, "text.ipynb holds no code cell"),
+        (["net.ipynb", "--cells", "9"], Exit.EMPTY, "net.ipynb has no code cell 9; its code cells are 1 to 4"),
+        (["net.ipynb", "--cells", "a"], Exit.USAGE, "'a' is not of the form 1-3,5"),
+        (["pkg/train.py", "--cells", "1"], Exit.USAGE, "--cells is for notebooks"),
+        (["pkg/train.py", "--inline", "no_such_package"], Exit.MISSING_MODULE, "no_such_package cannot be inlined"),
+        (["pkg/train.py", "--inline", "torch"], Exit.USAGE, "torch cannot be inlined"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_run_is_told_in_one_sentence(
+    folder: Path, capfd: pytest.CaptureFixture[str], words: list[str], status: Exit, sentence: str
+) -> None:
+    assert main(words) == status
+    said = capfd.readouterr().err
+    assert sentence in said
+    assert (said.count("\n"), "Traceback" in said) == (1, False)

@@ -1,0 +1,277 @@
+"""Each family of repairs: the source before, where the tensor was saved, changed and needed, and what it may become."""
+
+from __future__ import annotations
+
+import textwrap
+from itertools import chain
+
+import pytest
+
+from shrinkrepro.diagnosis import diagnose
+from shrinkrepro.facts import Facts
+from shrinkrepro.program.edit import Patch
+from shrinkrepro.program.source import Program
+from shrinkrepro.program.tree import parse
+from shrinkrepro.repair import Kind, Repair, rebased, repairs, rewrites
+from shrinkrepro.runtime.messages import Frame, Mutation, Observation, Place, Seen, TensorValue, Trace, Value
+
+MESSAGE = (
+    "one of the variables needed for gradient computation has been modified by an inplace operation: "
+    "[torch.FloatTensor [1]], which is output 0 of ExpBackward0, is at version 1; expected version 0 instead."
+)
+
+
+def frame(program: Program, fragment: str, function: str = "<module>") -> Frame:
+    """The frame that runs the expression `fragment`."""
+    text = program.entry.text
+    start = text.index(fragment)
+    line = program.entry.line_at(start)
+    column = start - program.entry.offset_of(line)
+    return Frame(program.entry.path, line, function, line, column, column + len(fragment))
+
+
+def place(program: Program, *fragments: str, operator: str = "") -> Place:
+    """Where something happened: the innermost fragment first; every frame but the last is that of a function `f`."""
+    names = [*["f"] * (len(fragments) - 1), "<module>"]
+    return Place(operator, tuple(frame(program, *pair) for pair in zip(fragments, names, strict=True)))
+
+
+def found(
+    source: str,
+    saved: tuple[str, ...],
+    changed: tuple[str, ...],
+    needed: tuple[str, ...],
+    *,
+    kind: Kind,
+    attribute: str = "_saved_self",
+    carried: tuple[str, ...] = (),
+    values: dict[str, Value] | None = None,
+) -> list[str]:
+    """What the repairs of one kind make of the source."""
+    program = Program.of(textwrap.dedent(source), "train.py")
+    trace = Trace(
+        MESSAGE,
+        "ExpBackward0",
+        attribute,
+        place(program, *saved),
+        (Mutation(place(program, *changed, operator="add_"), 0, 1),),
+        place(program, *needed),
+        carried=(place(program, *carried),) if carried else (),
+    )
+
+    def seen(fragment: str, value: Value) -> Seen:
+        at = frame(program, fragment)
+        return Seen("train.py", at.line, at.column or 0, at.line, at.end_column or 0, value)
+
+    observation = Observation({}, {}, tuple(seen(fragment, value) for fragment, value in (values or {}).items()))
+    facts = Facts(program, diagnose(trace, dict(program.texts)), lambda: observation)
+    return [
+        changed_lines(program, repair) for repair in chain.from_iterable(repairs(facts, trace)) if repair.kind == kind
+    ]
+
+
+def changed_lines(program: Program, repair: Repair) -> str:
+    """The lines that a repair brings in, without their indentation."""
+    before = program.entry.text.splitlines()
+    after = repair.patch.apply(program).entry.text.splitlines()
+    return "\n".join(line.strip() for line in after if line not in before)
+
+
+STRAIGHT = """
+    import torch
+    x = torch.ones(1, requires_grad=True)
+    w = x + 1
+    y = w.exp() * w
+    w += 1
+    y.sum().backward()
+"""
+TENSOR = Value("tensor", tensor=TensorValue((1,), "torch.float32", True, False, 1, 0, (1,)))
+TENSORS = (TENSOR, TENSOR)
+
+
+def test_the_write_is_made_out_of_place() -> None:
+    assert found(STRAIGHT, ("w.exp() * w",), ("w += 1",), ("y.sum().backward()",), kind="out-of-place") == ["w = w + 1"]
+
+
+def test_the_write_is_made_into_a_copy() -> None:
+    assert found(STRAIGHT, ("w.exp() * w",), ("w += 1",), ("y.sum().backward()",), kind="copy") == ["w = w.clone()"]
+
+
+def test_what_is_saved_is_copied_operand_by_operand_and_then_the_result() -> None:
+    made = found(STRAIGHT, ("w.exp() * w",), ("w += 1",), ("y.sum().backward()",), kind="copy saved")
+    assert made == ["y = w.exp().clone() * w", "y = w.exp() * w.clone()", "y = (w.exp() * w).clone()"]
+
+
+def test_a_saved_result_is_copied_before_the_operands_are() -> None:
+    made = found(
+        STRAIGHT,
+        ("w.exp()",),
+        ("w += 1",),
+        ("y.sum().backward()",),
+        kind="copy saved",
+        attribute="_saved_result",
+    )
+    assert made == ["y = w.exp().clone() * w", "y = w.clone().exp() * w"]
+
+
+@pytest.mark.parametrize(
+    ("value", "copied"),
+    [
+        (TENSOR, ["z = torch.stack(parts.clone())"]),
+        (Value("list", items=TENSORS), ["z = torch.stack([value.clone() for value in parts])"]),
+        (Value("tuple", items=TENSORS), ["z = torch.stack(tuple(value.clone() for value in parts))"]),
+        (
+            Value("dict", items=TENSORS),
+            ["z = torch.stack({key: value.clone() for key, value in parts.items()})"],
+        ),
+        (Value("literal", "3"), []),
+    ],
+    ids=["tensor", "list", "tuple", "dict", "number"],
+)
+def test_a_copy_has_the_form_that_the_value_needs(value: Value, copied: list[str]) -> None:
+    source = "import torch\nz = torch.stack(parts)\nparts[0] += 1\nz.sum().backward()\n"
+    made = found(
+        source,
+        ("torch.stack(parts)",),
+        ("parts[0] += 1",),
+        ("z.sum().backward()",),
+        kind="copy saved",
+        values={"parts": value, "torch.stack(parts)": Value("opaque")},
+    )
+    assert made == copied
+
+
+STEPS = """
+    import torch
+    def f(optimizer):
+        optimizer.step()
+    a = net(x)
+    b = other(a)
+    f(opt)
+    opt.zero_grad()
+    b.sum().backward()
+    print("done")
+"""
+
+
+def test_the_write_is_moved_behind_the_backward_that_needs_the_tensor_where_their_stacks_part() -> None:
+    program = Program.of(textwrap.dedent(STEPS), "train.py")
+    trace = Trace(
+        MESSAGE,
+        None,
+        None,
+        place(program, "net(x)"),
+        (Mutation(place(program, "optimizer.step()", "f(opt)"), 0, 1),),
+        place(program, "b.sum().backward()"),
+    )
+    facts = Facts(program, diagnose(trace, dict(program.texts)), lambda: None)
+    (moved,) = (repair for repair in chain.from_iterable(repairs(facts, trace)) if repair.kind == "move")
+    lines = moved.patch.apply(program).entry.text.splitlines()
+    assert lines[-4:] == ["opt.zero_grad()", "b.sum().backward()", "f(opt)", 'print("done")']
+
+
+def test_a_write_whose_result_is_used_before_the_backward_stays_where_it_is() -> None:
+    source = """
+        y = w.exp()
+        z = w.add_(1)
+        (y + z).sum().backward()
+    """
+    assert found(source, ("w.exp()",), ("w.add_(1)",), ("(y + z).sum().backward()",), kind="move") == []
+
+
+def test_what_saved_the_tensor_is_computed_again_after_the_write() -> None:
+    program = Program.of(textwrap.dedent(STEPS).replace("b = other(a)\n", ""), "train.py")
+    trace = Trace(
+        MESSAGE,
+        None,
+        None,
+        place(program, "net(x)"),
+        (Mutation(place(program, "optimizer.step()", "f(opt)"), 0, 1),),
+        place(program, "b.sum().backward()"),
+    )
+    facts = Facts(program, diagnose(trace, dict(program.texts)), lambda: None)
+    (again,) = (repair for repair in chain.from_iterable(repairs(facts, trace)) if repair.kind == "recompute")
+    assert again.patch.apply(program).entry.text.splitlines()[-5:-3] == ["f(opt)", "a = net(x)"]
+
+
+@pytest.mark.parametrize(
+    ("call", "run"),
+    [
+        ("net(x)", "torch.func.functional_call(net, {copies}, (x,))"),
+        ("net(x, y)", "torch.func.functional_call(net, {copies}, (x, y))"),
+        ("net(*xs)", "torch.func.functional_call(net, {copies}, (*xs,))"),
+        ("net(x, mask=m, **more)", 'torch.func.functional_call(net, {copies}, (x,), {{"mask": m, **more}})'),
+        ("net(mask=m)", 'torch.func.functional_call(net, {copies}, (), {{"mask": m}})'),
+    ],
+)
+def test_a_module_is_run_on_copies_of_its_parameters(call: str, run: str) -> None:
+    source = f"import torch\nz = {call}\nopt.step()\nz.sum().backward()\n"
+    copies = "{name: p.clone() for name, p in net.named_parameters()}"
+    made = found(source, (call,), ("opt.step()",), ("z.sum().backward()",), kind="copy parameters")
+    assert made == [f"z = {run.format(copies=copies)}"]
+
+
+def test_a_function_of_torch_has_no_parameters_to_copy() -> None:
+    source = "import torch\nz = torch.exp(x)\nx.add_(1)\nz.sum().backward()\n"
+    assert found(source, ("torch.exp(x)",), ("x.add_(1)",), ("z.sum().backward()",), kind="copy parameters") == []
+
+
+def test_what_is_carried_over_is_cut_off_from_its_graph() -> None:
+    source = """
+        import torch
+        for x in data:
+            state = cell(x, state)
+            state.sum().backward(retain_graph=True)
+            opt.step()
+    """
+    made = found(
+        source,
+        ("cell(x, state)",),
+        ("opt.step()",),
+        ("state.sum().backward(retain_graph=True)",),
+        kind="detach",
+        carried=("cell(x, state)",),
+    )
+    assert made == ["state = cell(x.detach(), state)", "state = cell(x, state.detach())"]
+
+
+def test_each_rewrite_is_proposed_once() -> None:
+    program = Program.of(textwrap.dedent(STRAIGHT), "train.py")
+    saved = place(program, "w.exp() * w")
+    write = Mutation(place(program, "w += 1", operator="add_"), 0, 1)
+    trace = Trace(MESSAGE, None, None, saved, (write,), place(program, "y.sum().backward()"), also_saved=(saved, saved))
+    facts = Facts(program, diagnose(trace, dict(program.texts)), lambda: None)
+    texts = [repair.patch.apply(program).entry.text for repair in chain.from_iterable(repairs(facts, trace))]
+    assert len(texts) == len(set(texts))
+
+
+def test_a_statement_that_writes_nothing_has_no_rewrites() -> None:
+    tree = parse(Program.of("x = y + 1\n").entry)
+    assert rewrites(tree, tree.statements[0]) == []
+
+
+# ---- patches of a changed program as patches of the original
+
+
+def patch_of(program: Program, line: int) -> Patch:
+    tree = parse(program.entry)
+    statement = tree.statement_at(line)
+    assert statement is not None
+    return rewrites(tree, statement)[0].patch
+
+
+def test_a_later_patch_can_be_made_alone() -> None:
+    original = Program.of("x += 1\ny += 2\n")
+    changed = patch_of(original, 1).apply(original)
+    later = rebased(patch_of(changed, 2), changed)
+    assert later is not None
+    assert later.apply(original).entry.text == "x += 1\ny = y + 2\n"
+
+
+def test_a_patch_of_what_was_written_in_cannot_be_made_alone() -> None:
+    original = Program.of("x += 1\n")
+    tree = parse(original.entry)
+    changed = rewrites(tree, tree.statements[0])[-1].patch.apply(original)
+    assert changed.entry.text == "x = x.clone()\nx += 1\n"
+    whole = parse(changed.entry).statements[0]
+    assert rebased(Patch((whole.delete(),)), changed) is None
