@@ -165,7 +165,7 @@ def _between_calls(facts: Facts, trace: Trace, moments: Moments, style: Style) -
         assert saved.result is not None
         draft.saving.append((f"{draft.written_name} = {draft.call(saved)}{_item(saved.result, draft.base)}",))
         result = draft.written_name
-    draft.changing.append((draft.call(change),))
+    draft.changing.append((draft.writing(change),))
     return draft.patch(result, moments.grad_change)
 
 
@@ -519,6 +519,13 @@ class _Draft:
         if of_tensor and (self.style.method or call.function.startswith("torch.Tensor.")):
             return f"{arguments[0]}.{name}({', '.join(arguments[1:] + keywords)})"
         return f"{self._import_function(call.function)}({', '.join(arguments + keywords)})"
+
+    def writing(self, call: Call) -> str:
+        """The changing call as a statement."""
+        if call.function.endswith(".__setitem__") and len(call.arguments) == 3:
+            target, index, value = map(self.value, call.arguments)
+            return f"{target}[{index.removeprefix('(').removesuffix(')')}] = {value}"
+        return self.call(call)
 
     def _import_function(self, function: str) -> str:
         if not function.startswith("torch."):

@@ -105,7 +105,7 @@ def test_a_program_without_a_harmful_write_is_not_taken_for_a_failure(backend: S
 
 
 @given(generated=programs(moves=15))
-@settings(FEW, max_examples=3)
+@settings(FEW, max_examples=2)
 def test_every_patch_of_every_pass_is_valid_python_and_knows_where_it_came_from(
     backend: Shared, generated: Generated
 ) -> None:

@@ -50,9 +50,11 @@ def expression_to_tensor(program: Program, facts: Facts) -> Iterator[Patch]:
             value = known.get(whole(tree, node))
             if value is None or value.tensor is None:
                 continue
+            delimited = isinstance(tree.parents[node], (cst.Arg, cst.Assign, cst.Element, cst.AugAssign))
             for text in stand_ins(value):
-                if _saves_tokens(tree, node, text):
-                    yield patch("replace an expression by a new tensor", Edit(whole(tree, node), (text,)))
+                put = text if delimited or "*" not in text else f"({text})"
+                if _saves_tokens(tree, node, put):
+                    yield patch("replace an expression by a new tensor", Edit(whole(tree, node), (put,)))
 
 
 def stand_ins(value: Value) -> list[str]:

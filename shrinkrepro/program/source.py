@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import PurePosixPath
 
+_IN_PLACE = "add sub mul matmul truediv floordiv mod pow lshift rshift and xor or".split()
+_WRITING_METHODS = {"__setitem__", *(f"__i{name}__" for name in _IN_PLACE)}
 _LAYOUT = {
     tokenize.COMMENT,
     tokenize.NL,
@@ -226,6 +228,8 @@ def _writes(node: ast.AST) -> bool:
         case ast.Assign(targets=targets):
             return any(isinstance(target, ast.Subscript) for target in targets)
         case ast.Call(func=ast.Attribute(attr=name)) if name.endswith("_") and not name.endswith("__"):
+            return True
+        case ast.Call(func=ast.Attribute(attr=name)) if name in _WRITING_METHODS:
             return True
         case ast.keyword(arg="out") | ast.keyword(arg="inplace", value=ast.Constant(value=True)):
             return True
