@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import PurePosixPath
 
-_IN_PLACE = "add sub mul matmul truediv floordiv mod pow lshift rshift and xor or".split()
+_IN_PLACE = ["add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and", "xor", "or"]
 _WRITING_METHODS = {"__setitem__", *(f"__i{name}__" for name in _IN_PLACE)}
 _LAYOUT = {
     tokenize.COMMENT,
