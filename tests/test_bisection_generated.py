@@ -21,7 +21,7 @@ def backend() -> Iterator[Shared]:
         yield shared
 
 
-@pytest.mark.slow
+@pytest.mark.large
 @pytest.mark.parametrize("number", range(8))
 def test_a_planted_write_is_mended_with_the_loss_and_the_gradients_of_the_reference(
     backend: Shared, number: int
@@ -33,7 +33,7 @@ def test_a_planted_write_is_mended_with_the_loss_and_the_gradients_of_the_refere
     assert mending.runs <= 40
 
 
-@pytest.mark.slow
+@pytest.mark.large
 @pytest.mark.parametrize("number", range(4))
 def test_of_the_edits_that_two_planted_writes_take_each_is_needed(backend: Shared, number: int) -> None:
     mending = bisect(as_program(program(SEED, number, moves=30, faults=2)), OPTIONS, start=backend).mending

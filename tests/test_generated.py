@@ -112,13 +112,13 @@ def test_every_patch_of_every_pass_is_valid_python_and_knows_where_it_came_from(
     assert patches(generated, backend) == []
 
 
-@pytest.mark.slow
+@pytest.mark.large
 @pytest.mark.parametrize("number", range(4))
 def test_a_reduced_program_keeps_failure_operators_and_culprit(backend: Shared, number: int) -> None:
     assert reduced(program(SEED, number, moves=30), backend)[0] == []
 
 
-@pytest.mark.slow
+@pytest.mark.large
 def test_reducing_again_changes_nothing(backend: Shared) -> None:
     once = reduce(as_program(program(SEED, 1, moves=30)), OPTIONS, start=backend).reduced
     assert once is not None
@@ -127,7 +127,7 @@ def test_reducing_again_changes_nothing(backend: Shared) -> None:
     assert twice.program.texts == once.program.texts
 
 
-@pytest.mark.slow
+@pytest.mark.large
 def test_two_workers_come_to_the_same_result_as_one(backend: Shared) -> None:
     generated = as_program(program(SEED, 2, moves=30))
     results = [reduce(generated, Options(timeout=60, jobs=jobs), start=backend).reduced for jobs in (1, 2)]
