@@ -23,6 +23,7 @@ import libcst as cst
 from shrinkrepro.diagnosis import Diagnosis
 from shrinkrepro.facts import Facts
 from shrinkrepro.failure import parse
+from shrinkrepro.passes.syntax import snake
 from shrinkrepro.program.check import invalid
 from shrinkrepro.program.edit import Conflict, Edit, Patch, Piece
 from shrinkrepro.program.source import Program, Span
@@ -119,7 +120,7 @@ def _manners(operator: str | None) -> list[tuple[str, bool]]:
     if operator in _VIEWS:
         makers.insert(0, "({} * 1)[:]")
     elif operator and operator.isidentifier() and operator not in ("Mul", "Add", "Sub", "Div"):
-        makers.append("{}." + _snake(operator) + "()")
+        makers.append("{}." + snake(operator) + "()")
     return list(product(makers, (True, False)))
 
 
@@ -226,7 +227,7 @@ def _from_node(facts: Facts, trace: Trace, moments: Moments, style: Style) -> Pa
     node, attribute = trace.node, trace.attribute
     if not style.ones or node is None or attribute is None or not node.rstrip("0123456789").endswith("Backward"):
         raise _Unwritable("the node does not tell which call makes it")
-    function = _snake(node.rstrip("0123456789").removesuffix("Backward"))
+    function = snake(node.rstrip("0123456789").removesuffix("Backward"))
     failure = parse(trace.message)
     shape = ", ".join("1" for _ in (failure.shape if failure and failure.shape else ())) or "()"
     draft = _Draft.of(facts, trace, moments, style, [])
@@ -690,11 +691,6 @@ def _view(root: TensorValue, part: TensorValue, ones: bool) -> str:
 def _least(text: str, ones: bool) -> str:
     """A constructor's argument; its sizes, where all are to be 1, as 1."""
     return re.sub(r"\b[1-9]\d*\b(?!\.)", "1", text) if ones and re.fullmatch(r"[\d(), ]+", text) else text
-
-
-def _snake(name: str) -> str:
-    """The function that a node is named after: "MaskedFill" is "masked_fill"."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
 def _writes(operator: str) -> bool:

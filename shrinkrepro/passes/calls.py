@@ -8,12 +8,11 @@ import libcst as cst
 
 from shrinkrepro.facts import Facts
 from shrinkrepro.passes.common import patch, whole, without
-from shrinkrepro.passes.syntax import canonical, last_name, needs_parentheses, parenthesised
+from shrinkrepro.passes.syntax import OPERATORS, canonical, last_name, needs_parentheses, parenthesised
 from shrinkrepro.program.edit import Edit, Patch, Piece
 from shrinkrepro.program.source import Program, Span
 from shrinkrepro.program.tree import Tree
 
-_OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@", "mm": "@", "pow": "**"}
 # Modules whose functions tensors often have as methods too.
 _FUNCTIONAL = ("torch", "torch.nn.functional")
 
@@ -91,7 +90,7 @@ def method_to_operator(program: Program, facts: Facts) -> Iterator[Patch]:
     """
     for tree in reversed(facts.trees):
         for call in sorted(tree.walk(cst.Call), key=lambda node: -tree.span(node).start):
-            operator = _OPERATORS.get(last_name(call.func))
+            operator = OPERATORS.get(last_name(call.func))
             if operator is None or not isinstance(call.func, cst.Attribute) or len(call.args) != 1:
                 continue
             argument = call.args[0]

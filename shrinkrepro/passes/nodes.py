@@ -10,12 +10,11 @@ import libcst as cst
 
 from shrinkrepro.facts import Facts
 from shrinkrepro.passes.common import patch, whole
-from shrinkrepro.passes.syntax import needs_parentheses, parenthesised
+from shrinkrepro.passes.syntax import OPERATORS, needs_parentheses, parenthesised, snake
 from shrinkrepro.program.edit import Edit, Patch, Piece
 from shrinkrepro.program.source import Program, count_tokens
 from shrinkrepro.program.tree import Tree
 
-_OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "mm": "@", "pow": "**"}
 _MOST_OPERANDS = 3
 
 
@@ -38,7 +37,7 @@ def call_named_by_node(program: Program, facts: Facts) -> Iterator[Patch]:
     node = facts.diagnosis.node if facts.diagnosis else None
     if node is None or facts.saving is None:
         return
-    function = _snake(re.sub(r"Backward\d*$", "", node))
+    function = snake(re.sub(r"Backward\d*$", "", node))
     tree = facts.tree(facts.saving.code.path)
     inside = [call for call in tree.walk(cst.Call) if tree.span(call) in facts.saving.code]
     for call in sorted(inside, key=lambda c: tree.span(c).start - tree.span(c).end):
@@ -62,7 +61,7 @@ def _operands(tree: Tree, facts: Facts, call: cst.Call) -> list[tuple[Piece, ...
 
 def _texts(function: str, operands: list[tuple[Piece, ...]]) -> Iterator[tuple[Piece, ...]]:
     """Ways to call `function` on some of the operands, those with fewer first; the last one transposed, too."""
-    operator = _OPERATORS.get(function)
+    operator = OPERATORS.get(function)
     for one in operands:
         yield (*one, f".{function}()")
     for one, two in itertools.product(operands, repeat=2):
@@ -74,7 +73,3 @@ def _texts(function: str, operands: list[tuple[Piece, ...]]) -> Iterator[tuple[P
     for one, two, three in itertools.product(operands, repeat=3):
         yield (*one, f".{function}(", *two, ", ", *three, ")")
         yield (*one, f".{function}(", *two, ", ", *three, ".t())")
-
-
-def _snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()

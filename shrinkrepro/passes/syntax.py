@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -13,6 +14,8 @@ from shrinkrepro.program.edit import Edit, Piece
 from shrinkrepro.program.source import Span
 from shrinkrepro.program.tree import Tree
 
+# the operators that methods of tensors stand for
+OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@", "mm": "@", "pow": "**"}
 # stand anywhere without parentheses
 ATOMS = (
     cst.Attribute,
@@ -176,3 +179,13 @@ def own_scope(tree: Tree, node: cst.CSTNode) -> bool:
 def is_true(node: cst.CSTNode) -> bool:
     """Whether the expression is the word `True`."""
     return isinstance(node, cst.Name) and node.value == "True"
+
+
+def delimited(tree: Tree, node: cst.CSTNode) -> bool:
+    """Whether an operation can stand in the place of `node` without parentheses."""
+    return isinstance(tree.parents[node], (cst.Arg, cst.Assign, cst.Element, cst.AugAssign))
+
+
+def snake(name: str) -> str:
+    """The function that a graph node is named after: "MaskedFill" is "masked_fill"."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()

@@ -9,6 +9,7 @@ import libcst as cst
 from shrinkrepro.facts import Facts
 from shrinkrepro.passes.common import patch, whole
 from shrinkrepro.passes.expressions import largest_first
+from shrinkrepro.passes.syntax import delimited
 from shrinkrepro.program.edit import Edit, Patch
 from shrinkrepro.program.source import Program, count_tokens
 from shrinkrepro.program.tree import Tree
@@ -50,9 +51,8 @@ def expression_to_tensor(program: Program, facts: Facts) -> Iterator[Patch]:
             value = known.get(whole(tree, node))
             if value is None or value.tensor is None:
                 continue
-            delimited = isinstance(tree.parents[node], (cst.Arg, cst.Assign, cst.Element, cst.AugAssign))
             for text in stand_ins(value):
-                put = text if delimited or "*" not in text else f"({text})"
+                put = text if delimited(tree, node) or "*" not in text else f"({text})"
                 if _saves_tokens(tree, node, put):
                     yield patch("replace an expression by a new tensor", Edit(whole(tree, node), (put,)))
 

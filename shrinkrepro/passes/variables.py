@@ -9,7 +9,7 @@ import libcst as cst
 
 from shrinkrepro.facts import Facts
 from shrinkrepro.passes.common import names, patch, removal, whole, within
-from shrinkrepro.passes.syntax import standalone
+from shrinkrepro.passes.syntax import delimited, standalone
 from shrinkrepro.program.edit import Edit, Patch
 from shrinkrepro.program.source import Program, Span
 from shrinkrepro.program.tree import Statement, Tree
@@ -197,12 +197,8 @@ def reuse_names(program: Program, facts: Facts) -> Iterator[Patch]:
             mask = value is not None and value.dtype == "torch.bool"
             for name in reversed(known):
                 for text in (f"{name} > 0",) if mask else (name, f"{name} * 1"):
-                    put = text if text == name or _delimited(tree, node) else f"({text})"
+                    put = text if text == name or delimited(tree, node) else f"({text})"
                     yield patch(f"use {name} again", Edit(whole(tree, node), (put,)))
-
-
-def _delimited(tree: Tree, node: cst.CSTNode) -> bool:
-    return isinstance(tree.parents[node], (cst.Arg, cst.Assign, cst.Element, cst.AugAssign))
 
 
 def _names_a_tensor(tree: Tree, values: Mapping[Span, Value], name: str) -> bool:
