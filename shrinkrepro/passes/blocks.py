@@ -42,7 +42,21 @@ def drop_clauses(program: Program, facts: Facts) -> Iterator[Patch]:
     for tree in reversed(facts.trees):
         for statement in from_the_end(tree):
             for clause in reversed(clauses(statement.node)):
-                yield patch("drop a clause", deletion(clause_lines(tree, clause)))
+                if _optional(statement.node, clause):
+                    yield patch("drop a clause", deletion(clause_lines(tree, clause)))
+
+
+def _optional(statement: cst.CSTNode, clause: cst.CSTNode) -> bool:
+    """Whether the statement stands without the clause: a `try` needs a handler or `finally`, a `match` a case."""
+    needed: Sequence[cst.CSTNode | None]
+    match statement:
+        case cst.Try() | cst.TryStar():
+            needed = statement.handlers if statement.orelse else (*statement.handlers, statement.finalbody)
+        case cst.Match():
+            needed = statement.cases
+        case _:
+            return True
+    return [part for part in needed if part] != [clause]
 
 
 def unwrap_blocks(program: Program, facts: Facts) -> Iterator[Patch]:

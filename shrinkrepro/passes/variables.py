@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
+from keyword import iskeyword
 
 import libcst as cst
 
@@ -87,6 +88,8 @@ def merge_names(program: Program, facts: Facts) -> Iterator[Patch]:
             bound = within(tree, names(tree).bound.get(name, ()), scope)
             uses = (*within(tree, names(tree).read.get(name, ()), scope), *bound)
             later = [use for use in dict.fromkeys(uses) if tree.span(use).start > statement.code.end]
+            if iskeyword(node.value.value) and set(later) & set(bound):
+                continue  # nothing can be assigned to None
             edits = [Edit(tree.span(use), (node.value.value,)) for use in later]
             yield patch(f"{node.value.value} for {name}", removal(tree, statement), *edits)
 

@@ -5,7 +5,8 @@ nothing is re-generated, building a candidate costs microseconds, and every copi
 
 Edits nest. When an edit's span lies inside a piece that another edit copies, both apply: the copy is made with the
 inner edit in place. When it lies inside what the outer edit discards, it is void. Unwrapping a block and deleting a
-statement in that block are therefore independent patches that combine in any order.
+statement in that block are therefore independent patches that combine in any order. Deletions may overlap: what either
+of them takes out is gone, as with two statements on one line that both take out the semicolon between them.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ Piece = str | Span
 
 
 class Conflict(Exception):
-    """Two edits cannot both be made: they overlap in part, or say different things about the same span."""
+    """Two edits cannot both be made: they overlap in part and put text there, or replace the same span differently."""
 
 
 @dataclass(frozen=True)
 class Block:
     """A block of statements that must not become empty.
 
-    When edits empty all of its `members` statements, the last of them leaves `filler` ("    pass\\n").
+    When edits empty all of its `members` statements, the last of them leaves its `filler`: "    pass\\n" for a
+    statement on lines of its own, "pass" for one that shares its line. Blocks are told apart by their `span`.
     """
 
     span: Span
@@ -90,14 +92,40 @@ def conflicting(patches: Iterable[Patch]) -> bool:
 
 
 def _with_fillers(edits: Sequence[Edit]) -> tuple[Edit, ...]:
-    """The edits, with the last deletion of each emptied block leaving that block's filler."""
-    deleted = Counter(edit.block for edit in edits if edit.block is not None)
-    emptied = {block for block, count in deleted.items() if count == block.members}
-    last = {block: max(edit.span for edit in edits if edit.block == block) for block in emptied}
-    return tuple(
-        replace(edit, replacement=(edit.block.filler,)) if edit.block and last.get(edit.block) == edit.span else edit
+    """The edits, with the last deletion of each emptied block leaving its filler, and overlapping deletions as one."""
+    deleted = Counter(edit.block.span for edit in edits if edit.block)
+    emptied = {edit.block.span for edit in edits if edit.block and deleted[edit.block.span] == edit.block.members}
+    last = {block: max(edit.span for edit in edits if edit.block and edit.block.span == block) for block in emptied}
+    filled = (
+        replace(edit, replacement=(edit.block.filler,))
+        if edit.block and last.get(edit.block.span) == edit.span
+        else edit
         for edit in edits
     )
+    return _with_deletions_joined(filled)
+
+
+def _with_deletions_joined(edits: Iterable[Edit]) -> tuple[Edit, ...]:
+    """The edits, with every run of deletions that overlap in part as one that leaves what the last of them leaves."""
+    kept: list[Edit] = []
+    outer: list[Edit] = []
+    for edit in sorted(edits, key=_order):
+        previous = outer[-1] if outer else None
+        if not _deletes(edit) or (previous and edit.span in previous.span):
+            kept.append(edit)
+        elif previous and _overlap_in_part(previous.span, edit.span):
+            outer[-1] = Edit(replace(previous.span, end=edit.span.end), previous.replacement + edit.replacement)
+        else:
+            outer.append(edit)
+    return (*kept, *outer)
+
+
+def _deletes(edit: Edit) -> bool:
+    return not edit.replacement or edit.block is not None
+
+
+def _overlap_in_part(first: Span, second: Span) -> bool:
+    return first.path == second.path and first.start < second.start < first.end < second.end
 
 
 def _check(edits: Sequence[Edit]) -> None:

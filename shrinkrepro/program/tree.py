@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TypeVar
 
@@ -192,7 +192,8 @@ class Tree:
         text = self.file.text
         line = text.rfind("\n", 0, code.start) + 1
         indent = text[line : code.start][: len(text[line : code.start]) - len(text[line : code.start].lstrip())]
-        return Statement(node, Span(code.path, start, end), code, None, indent, self.lines(node))
+        filling = block and replace(block, filler="pass")
+        return Statement(node, Span(code.path, start, end), code, filling, indent, self.lines(node))
 
     def _block(self, suite: cst.BaseSuite) -> Block:
         span = self.spans[suite]

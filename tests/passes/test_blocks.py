@@ -31,8 +31,19 @@ def test_each_clause_goes_with_its_block(before: str, after: list[str]) -> None:
     assert patches_of(drop_clauses, before) == after
 
 
-@pytest.mark.parametrize("text", ["if a:\n    x\n", "for a in b:\n    x\n", "with a:\n    x\n", "def f():\n    x\n"])
-def test_what_has_no_clause_keeps_what_it_has(text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if a:\n    x\n",
+        "for a in b:\n    x\n",
+        "with a:\n    x\n",
+        "def f():\n    x\n",
+        "try:\n    x\nexcept A:\n    y\n",
+        "try:\n    x\nfinally:\n    y\n",
+        "match a:\n    case 1:\n        x\n",
+    ],
+)
+def test_what_has_no_clause_to_spare_keeps_what_it_has(text: str) -> None:
     assert patches_of(drop_clauses, text) == []
 
 

@@ -43,6 +43,10 @@ def test_a_second_name_gives_way_to_the_first() -> None:
     assert patches_of(merge_names, "y = x\ny += 1\nf(y)\n") == ["x += 1\nf(x)\n"]
 
 
+def test_none_takes_the_place_of_no_name_that_is_assigned_again() -> None:
+    assert patches_of(merge_names, "y = None\ny = f()\ng(y)\n") == []
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

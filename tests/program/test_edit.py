@@ -167,13 +167,33 @@ def test_the_same_edit_in_two_patches_is_made_once() -> None:
     assert (Patch((edit,)) | Patch((edit,))).apply(program).entry.text == "c\nb\n"
 
 
+def test_of_deletions_that_overlap_nothing_is_left() -> None:
+    edits = [deletion(Span(PATH, start, end)) for start, end in ((0, 4), (1, 2), (2, 6), (5, 7))]
+    assert applied("0123456789", *edits) == "789"
+
+
+@pytest.mark.parametrize(
+    ("text", "gone", "rest"),
+    [
+        ("a(); b()\nc()\n", ["a()", "b()"], "\nc()\n"),
+        ("a(); b(); c()\n", ["b()", "c()"], "a(); \n"),
+        ("if x: a(); b()\n", ["a()", "b()"], "if x: pass\n"),
+        ("if x:\n    a(); b()\n", ["a()", "b()"], "if x:\n    pass\n"),
+        ("if x:\n    a()\n    b(); c()\n", ["a()", "b()", "c()"], "if x:\n    pass\n"),
+    ],
+)
+def test_statements_that_share_a_line_can_be_deleted_together(text: str, gone: list[str], rest: str) -> None:
+    edits = [each.delete() for each in statements_of(text) if text[each.code.start : each.code.end] in gone]
+    assert applied(text, *edits) == rest
+
+
 # ---- conflicts -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        (deletion(Span(PATH, 0, 4)), deletion(Span(PATH, 2, 6))),
+        (deletion(Span(PATH, 0, 4)), Edit(Span(PATH, 2, 6), ("a",))),
         (Edit(Span(PATH, 0, 4), ("a",)), Edit(Span(PATH, 0, 4), ("b",))),
         (Edit(Span(PATH, 3, 3), ("a",)), Edit(Span(PATH, 3, 3), ("b",))),
         (Edit(Span(PATH, 0, 8), (Span(PATH, 2, 5),)), deletion(Span(PATH, 4, 7))),
