@@ -63,7 +63,8 @@ class Diagnosis:
     that are stale in the same words, `saved` the statement that saved it, `culprit` the first that changed it since,
     `other_mutations` the later ones in order, `needed` the one whose backward pass failed. `built` is where the
     module was constructed that wrote because of its `inplace=True`. `method` is the trace's; `notes` are sentences
-    about what remains unknown. `writes` are the statements that wrote to any tensor before the failure.
+    about what remains unknown. `writes` are the statements that wrote to any tensor before the failure. `empty`: the
+    culprit wrote no element.
     """
 
     failure: VersionMismatch
@@ -78,6 +79,7 @@ class Diagnosis:
     notes: tuple[str, ...]
     writes: tuple[Write, ...] = ()
     attributes: tuple[str, ...] = ()
+    empty: bool = False
 
 
 def diagnose(trace: Trace, sources: Mapping[str, str]) -> Diagnosis:
@@ -110,6 +112,7 @@ def diagnose(trace: Trace, sources: Mapping[str, str]) -> Diagnosis:
         notes=notes,
         writes=tuple(_writes(files, trace.written)),
         attributes=trace.attributes,
+        empty=bool(trace.mutations) and trace.mutations[0].empty,
     )
 
 

@@ -75,6 +75,8 @@ class Target:
             return "the write cannot be found"
         if found.culprit.operator != known.culprit.operator:
             return f"written by {found.culprit.operator} instead of {known.culprit.operator}"
+        if found.empty and not known.empty:
+            return "nothing is written: the write has become empty"
         if self.sameness == "op":
             return None
         origin = descent(candidate, found.culprit, self.original)

@@ -28,6 +28,7 @@ from shrinkrepro.passes import PASSES
 from shrinkrepro.passes.inplace import twins
 from shrinkrepro.problems import failure_in
 from shrinkrepro.program.check import invalid
+from shrinkrepro.program.layout import laid_out
 from shrinkrepro.program.load import with_strays
 from shrinkrepro.program.source import Program
 from shrinkrepro.reduction.engine import Adopted, Budget, Pass, Reduction, Stopped
@@ -145,7 +146,7 @@ def reduce(
     backend that runs the candidates.
     Raises ShrinkReproError when the program does not fail with a version mismatch, or not every time.
     """
-    with closing(start()) as backend:
+    with closing(start()) as backend, tempfile.TemporaryDirectory() as nowhere:
         workers = _workers(backend, options)
         look = _first_look(program, options, workers)
         _tell(listeners, Explained(look.explanation))
@@ -155,15 +156,21 @@ def reduce(
         started = time.monotonic()
         adopted, end = _shrink(look, oracle, options.budget, listeners, passes)
         stopped, seconds = end.reason, time.monotonic() - started
-        patient = replace(look.limits, wall=options.timeout, backwards=None)
-        reduced, notes = _verified(adopted, target, workers, patient, listeners)
+        if (tidy := laid_out(adopted[-1])).texts != adopted[-1].texts:
+            adopted.append(tidy)
+        verification = _Verification(
+            target, workers, replace(look.limits, wall=options.timeout, backwards=None), nowhere
+        )
+        _tell(listeners, Verifying(adopted[-1]))
+        alone = verification.alone(adopted[-1])  # goes on while repairs are looked for
+        mending = None if stopped == "interrupted" else _repair_besides(look, workers, listeners)
+        reduced, notes = _verified(adopted, alone, verification, listeners)
         if reduced is not None:
             complete = stopped == "fixpoint" and reduced.program == adopted[-1]
             patches = end.patches if complete else None
             reduced = replace(reduced, patches=patches, free=_free(reduced, workers, oracle.limits))
         unhurried = replace(oracle.limits, wall=min(options.timeout, oracle.limits.wall * _CONFIRMING), backwards=None)
         twin = None if reduced is None else _twin(reduced, workers, unhurried)
-        mending = None if stopped == "interrupted" else _repair_besides(look, workers, listeners)
     if stopped == "budget":
         notes += (f"Stopped after {options.budget:g} s, as --budget says: a smaller program may exist.",)
     if reduced is not None and twin is None:
@@ -359,20 +366,50 @@ def _mending(look: _Look, workers: Workers, runs: int, until: float, listeners: 
     return mend(trials, look.trace)
 
 
+@dataclass(frozen=True)
+class _Verification:
+    """Runs in plain new interpreters, once for each hash seed. `nowhere` is an empty folder."""
+
+    target: Target
+    workers: Workers
+    limits: Limits
+    nowhere: str
+
+    def alone(self, program: Program) -> Callable[[], bool]:
+        """Begin to run the program without its folder; call the result to learn whether it fails as `target` says."""
+        return self._begin(program.moved_to(self.nowhere))
+
+    def in_its_folder(self, program: Program) -> bool:
+        """Whether the program, where its folder and arguments are, fails as `target` says."""
+        return self._begin(program)()
+
+    def _begin(self, program: Program) -> Callable[[], bool]:
+        job = job_for(program, "fresh", self.limits)
+        seeds = [{**job.environment, "PYTHONHASHSEED": seed} for seed in FRESH_SEEDS]
+        reports = self.workers.begin([replace(job, environment=environment) for environment in seeds])
+        return lambda: all(_shows(report, self.target) for report in reports())
+
+
 def _verified(
-    adopted: Sequence[Program], target: Target, workers: Workers, limits: Limits, listeners: Iterable[Listener]
+    adopted: Sequence[Program], last_alone: Callable[[], bool], runs: _Verification, listeners: Iterable[Listener]
 ) -> tuple[Reduced | None, tuple[str, ...]]:
-    """The last adopted program that fails in the same way in fresh interpreters, and what must be said about it."""
+    """The last adopted program that fails in the same way in fresh interpreters, and what must be said about it.
+
+    `last_alone` tells whether the last one does without its folder.
+    """
     in_its_folder: set[int] = set()
 
     def holds(index: int) -> bool:
         program = adopted[index]
-        _tell(listeners, Verifying(program))
-        with tempfile.TemporaryDirectory() as empty:
-            if _fails_fresh(program.moved_to(empty), target, workers, limits):
-                return True
+        if program is adopted[-1]:
+            alone = last_alone()
+        else:
+            _tell(listeners, Verifying(program))
+            alone = runs.alone(program)()
+        if alone:
+            return True
         in_its_folder.add(index)
-        return _fails_fresh(program, target, workers, limits)
+        return runs.in_its_folder(program)
 
     found = last_holding(len(adopted), holds)
     if found is None:
@@ -384,8 +421,8 @@ def _verified(
         notes.append(f"The last {undone} steps were taken back: they fail only in the warm process.")
     if found in in_its_folder:
         notes.append("The program needs other files of its folder, or its arguments: alone it does not fail.")
-    traced = workers.run(job_for(program, "trace", limits))
-    diagnosis = _diagnosis(program, target.failure, traced, workers, limits)
+    traced = runs.workers.run(job_for(program, "trace", runs.limits))
+    diagnosis = _diagnosis(program, runs.target.failure, traced, runs.workers, runs.limits)
     return Reduced(program, diagnosis, len(FRESH_SEEDS), len(FRESH_SEEDS)), tuple(notes)
 
 
@@ -398,13 +435,6 @@ def _free(reduced: Reduced, workers: Workers, limits: Limits) -> tuple[str, ...]
         return trace is not None and (trace.node, trace.attribute) == stale
 
     return free(Facts(reduced.program, reduced.diagnosis, lambda: None), holds)
-
-
-def _fails_fresh(program: Program, target: Target, workers: Workers, limits: Limits) -> bool:
-    """Whether the program fails as `target` says in plain new interpreters, once for each hash seed."""
-    job = job_for(program, "fresh", limits)
-    first, *rest = (replace(job, environment={**job.environment, "PYTHONHASHSEED": seed}) for seed in FRESH_SEEDS)
-    return _shows(workers.run(first), target) and all(_shows(report, target) for report in workers.run_all(rest))
 
 
 def _shows(report: Report, target: Target) -> bool:

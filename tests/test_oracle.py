@@ -41,8 +41,8 @@ def place(line: int, operator: str) -> Place:
     return Place(operator, (Frame("program.py", line, "<module>"),))
 
 
-def trace(culprit: int | None, operator: str = "add_", node: str = "SigmoidBackward0") -> Trace:
-    writes = () if culprit is None else (Mutation(place(culprit, operator), 0, 1),)
+def trace(culprit: int | None, operator: str = "add_", node: str = "SigmoidBackward0", *, empty: bool = False) -> Trace:
+    writes = () if culprit is None else (Mutation(place(culprit, operator), 0, 1, empty),)
     return Trace(message(), node, "_saved_result", place(4, "sigmoid"), writes, place(7, "backward"), method="stale")
 
 
@@ -132,6 +132,11 @@ def test_a_tensor_that_was_empty_may_stay_empty() -> None:
     assert oracle(failing(trace(5), message("0")), shape="0").judge(without_line(6)).verdict is Verdict.SAME
 
 
+def test_a_write_that_was_empty_may_stay_empty() -> None:
+    found = trace(5, empty=True)
+    assert oracle(failing(found), known=found).judge(without_line(6)).verdict is Verdict.SAME
+
+
 def test_a_message_that_cannot_be_read_is_another_error() -> None:
     backend = answering(Report("failed", failure="modified by an inplace operation: in no known words"))
     assert oracle(backend).judge(without_line(6)).verdict is Verdict.OTHER
@@ -153,8 +158,9 @@ def test_a_failure_that_the_tracer_does_not_see_is_different() -> None:
         (trace(5, operator="mul_"), False, False, True),
         (trace(5, node="TanhBackward0"), False, False, True),
         (trace(None), False, False, True),
+        (trace(5, empty=True), False, False, True),
     ],
-    ids=["the culprit", "another statement", "another operator", "another node", "no write found"],
+    ids=["the culprit", "another statement", "another operator", "another node", "no write found", "an empty write"],
 )
 def test_what_counts_as_the_same_failure(found: Trace, statement: bool, op: bool, any_: bool) -> None:
     rules: list[tuple[Sameness, bool]] = [("statement", statement), ("op", op), ("any", any_)]

@@ -211,6 +211,13 @@ def test_a_reduction_ends_at_the_smallest_program_that_fails() -> None:
     assert result.exit is Exit.DONE
 
 
+def test_the_smallest_program_is_laid_out_as_pythons_printer_would() -> None:
+    program = Program.of(SCRIPT.replace("torch.ones(1, ", "torch.ones( 1,"), "train.py")
+    result = reduce(program, passes=[delete_statements], start=Backend)
+    assert result.reduced is not None
+    assert "torch.ones(1, requires_grad=True)" in result.reduced.program.entry.text
+
+
 def test_a_reduction_says_where_the_culprit_is_now() -> None:
     result = reduce(PROGRAM, passes=[delete_statements], start=Backend)
     assert result.reduced is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from shrinkrepro.isolation.backend import Backend
 from shrinkrepro.runtime.messages import Job, Report
@@ -51,6 +51,16 @@ class Workers:
                 reports.append(self.backend.wait(waiting.pop(0)))
             waiting.append(self.backend.submit(job))
         return reports + [self.backend.wait(ticket) for ticket in waiting]
+
+    def begin(self, jobs: Sequence[Job]) -> Callable[[], list[Report]]:
+        """Start jobs that run while others are asked for; call the result to wait for their reports, in order.
+
+        A single worker starts them only then.
+        """
+        if self._count == 1:
+            return lambda: self.run_all(jobs)
+        tickets = [self.backend.submit(job) for job in jobs]
+        return lambda: [self.backend.wait(ticket) for ticket in tickets]
 
     def _take(self, job: Job) -> int | None:
         for index, (early, ticket) in enumerate(self._early):

@@ -105,11 +105,15 @@ class Place:
 
 @dataclass(frozen=True)
 class Mutation:
-    """One write that raised a version counter: from `before` to `after`, seen at `place`."""
+    """One write that raised a version counter: from `before` to `after`, seen at `place`.
+
+    `empty`: no element was written (`x[3:] = 0` where x has three), or a tensor that the call was given has none.
+    """
 
     place: Place
     before: int
     after: int
+    empty: bool = False
 
 
 @dataclass(frozen=True)

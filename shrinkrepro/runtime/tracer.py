@@ -270,7 +270,7 @@ class Tracer:
                 if was is not None and (is_ := graph.version(tensor)) is not None and is_ != was
             ]
             if written:
-                self._log(written, now)
+                self._log(written, now, _writes_nothing(name, given, args))
             made = graph.tensors_in((result,)) + [tensor for tensor, _, _ in written]
             self._discover(map(graph.node_of, made), now, given, written)
         return result
@@ -327,7 +327,7 @@ class Tracer:
         if self._recorded is not None:
             self._recorded(record)
 
-    def _log(self, written: Iterable[_Written], now: _Moment) -> None:
+    def _log(self, written: Iterable[_Written], now: _Moment, empty: bool) -> None:
         # Looking for the module costs, and optimizers write a lot; activations are written with gradients on.
         module = _writing_module(self._own, sys._getframe(1)) if torch.is_grad_enabled() else None
         built = None if module is None else self._built.get(module)
@@ -336,7 +336,8 @@ class Tracer:
         rises = {graph.address(tensor): after - before for tensor, before, after in written}
         self._count(now, sum(rises.values()))
         for tensor, before, after in written:
-            write = Write(clock, now.step, now.operator, before, after, tuple(tensor.shape), now.note, built)
+            shape = tuple(tensor.shape)
+            write = Write(clock, now.step, now.operator, before, after, shape, now.note, built, empty=empty)
             self._writes.add(tensor, write)
         if self._writes.full:
             self._writes.sweep(min((record.clock for record in self._records), default=clock))
@@ -493,7 +494,8 @@ class Tracer:
             writes, method = self._likely(mismatch, 0 if record is None else record.clock), "arithmetic"
         chain, gaps = _chain(writes, mismatch)
         mutations = tuple(
-            Mutation(place(w.note, w.operator, w.step if w.seen else 0, self._own), w.before, w.after) for w in chain
+            Mutation(place(w.note, w.operator, w.step if w.seen else 0, self._own), w.before, w.after, w.empty)
+            for w in chain
         )
         if not chain:
             method = "none"
@@ -652,6 +654,16 @@ class Mismatch:
     def resembles(self, write: Write) -> tuple[bool, bool]:
         """Whether `write` has the shape and the operator of the message."""
         return write.shape == self.shape, bool(self.producer) and self.producer in write.operator.replace("_", "")
+
+
+def _writes_nothing(operator: str, given: Sequence[torch.Tensor], args: Sequence[Any]) -> bool:
+    """Whether a call that wrote was given a tensor without elements, or assigned to items of which there are none."""
+    if any(tensor.numel() == 0 for tensor in given):
+        return True
+    if operator != "__setitem__" or graph.tensors_in(args[1:2]):  # an index with tensors is as large as they are
+        return False
+    items = args[0].detach()[args[1]]
+    return bool(items.numel() == 0)
 
 
 def _chain(writes: Sequence[Write], mismatch: Mismatch) -> tuple[list[Write], list[str]]:

@@ -20,7 +20,7 @@ _FIRST, _LAST = 512, 512
 class Write:
     """One rise of a version counter. `built` is where the module was constructed whose `inplace=True` made it.
 
-    `seen` is False for a rise that no torch function call showed.
+    `seen` is False for a rise that no torch function call showed. `empty` as in Mutation.
     """
 
     clock: int
@@ -32,6 +32,7 @@ class Write:
     note: Note
     built: Write | None = None
     seen: bool = True
+    empty: bool = False
 
 
 @dataclass(slots=True)

@@ -84,3 +84,24 @@ def test_what_lies_further_ahead_than_there_are_workers_is_never_looked_at(backe
 
     Workers(backend, 2).run(job("a"), endless())  # type: ignore[arg-type]
     assert names(backend.submitted) == ["a", "b"]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_what_was_begun_reports_in_the_order_of_the_jobs(backend: FakeBackend, count: int) -> None:
+    reports = Workers(backend, count).begin([job("a"), job("b")])()
+    assert [report.output for report in reports] == ["a", "b"]
+
+
+def test_what_was_begun_runs_while_others_are_asked_for(backend: FakeBackend) -> None:
+    workers = Workers(backend, 2)
+    workers.begin([job("a"), job("b")])
+    workers.run(job("c"))
+    assert names(backend.submitted) == ["a", "b", "c"]
+
+
+def test_one_worker_begins_only_when_asked_for_the_reports(backend: FakeBackend) -> None:
+    workers = Workers(backend, 1)
+    reports = workers.begin([job("a"), job("b")])
+    workers.run(job("c"))
+    reports()
+    assert names(backend.submitted) == ["c", "a", "b"]

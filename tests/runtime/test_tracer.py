@@ -425,6 +425,25 @@ def test_a_write_before_the_save_is_no_culprit() -> None:
     assert line(culprit(trace(source))) == marked(source, "culprit")
 
 
+@pytest.mark.parametrize(
+    ("write", "empty"),
+    [
+        ("y[0] = 0", False),
+        ("y[3:] = 0", True),
+        ("y[:3, None] = 0", False),
+        ("y[y > 9] = 0", False),
+        ("y[[]] = 0", True),
+        ("y[3:].zero_()", True),
+        ("y.index_fill_(0, torch.tensor([1]), 0)", False),
+        ("y.index_fill_(0, torch.tensor([], dtype=torch.long), 0)", True),
+        ("y += 0", False),
+    ],
+)
+def test_a_write_to_no_element_is_told(write: str, empty: bool) -> None:
+    source = f"import torch\nx = torch.ones(3, requires_grad=True)\ny = x.exp()\n{write}\ny.sum().backward()\n"
+    assert trace(source).mutations[0].empty is empty
+
+
 def test_a_graph_already_used_up_is_not_blamed() -> None:
     source = """
         import torch
