@@ -20,15 +20,17 @@ from typing import Any
 
 import libcst as cst
 
-from shrinkrepro.diagnosis import Diagnosis
+from shrinkrepro.diagnosis import Diagnosis, diagnose
 from shrinkrepro.facts import Facts
 from shrinkrepro.failure import parse
+from shrinkrepro.isolation.workers import Workers
+from shrinkrepro.oracle import job_for
 from shrinkrepro.passes.syntax import snake
 from shrinkrepro.program.check import invalid
 from shrinkrepro.program.edit import Conflict, Edit, Patch, Piece
 from shrinkrepro.program.source import Program, Span
 from shrinkrepro.program.tree import Statement, Tree
-from shrinkrepro.runtime.messages import Call, Moments, Place, Seen, TensorValue, Trace, Value
+from shrinkrepro.runtime.messages import Call, Limits, Moments, Place, Seen, TensorValue, Trace, Value
 
 Line = tuple[Piece, ...]
 _Drafting = Callable[["Facts", "Trace", "Moments", "Style"], Patch]
@@ -38,6 +40,22 @@ _FLOATING = ("torch.float16", "torch.bfloat16", "torch.float32", "torch.float64"
 
 # What PyTorch's message calls the maker of a view whose base was written.
 _VIEWS = ("AsStrided", "View", "Slice", "Select")
+
+
+def guesses(program: Program, trace: Trace, workers: Workers, limits: Limits) -> list[list[Program]]:
+    """The distilled variants of a program, in groups as `candidates` says, after the run that sees the values.
+
+    None when `trace`, which a traced run of the program gave, does not say which calls matter, or when the second run
+    did not come by there.
+    """
+    diagnosis = diagnose(trace, dict(program.texts))
+    wanted = hint(trace, diagnosis)
+    if wanted is None:
+        return []
+    moments = workers.run(replace(job_for(program, "capture", limits), hint=wanted)).moments
+    if moments is None:
+        return []
+    return candidates(Facts(program, diagnosis, lambda: None), trace, moments, diagnosis.failure.operator)
 
 
 def hint(trace: Trace, diagnosis: Diagnosis) -> dict[str, Any] | None:

@@ -31,7 +31,7 @@ from shrinkrepro.program.check import invalid
 from shrinkrepro.program.layout import laid_out
 from shrinkrepro.program.load import with_strays
 from shrinkrepro.program.source import Program
-from shrinkrepro.reduction.engine import Adopted, Budget, Pass, Reduction, Stopped
+from shrinkrepro.reduction.engine import Adopted, Budget, Guesses, Pass, Reduction, Stopped
 from shrinkrepro.reduction.engine import Event as EngineEvent
 from shrinkrepro.report.environment import versions
 from shrinkrepro.results import Bisected, Candidates, Explanation, Mending, Reduced, Result, place
@@ -42,6 +42,8 @@ _SECONDS = 5.0
 FRESH_SEEDS = ("1", "2", "3")
 # Runs, and seconds for all of them, that go into a repair where the repair is not what was asked for.
 _RUNS_BESIDES, _SECONDS_BESIDES = 12, 60.0
+# How many times as long as a plain run one may take that is traced.
+_INSTRUMENTED = 4
 # How many times as long as a candidate the twin may take: a busy machine must not cost the proof.
 _CONFIRMING = 10
 _STARTS_THREADS = "importing it starts threads"
@@ -333,20 +335,16 @@ def _shrink(
     limit = Budget() if budget is None else Budget(lambda: time.monotonic() - started >= budget)
     start = look.traced or look.explanation.diagnosis
     reduction = Reduction(look.explanation.program, start, oracle, [keep, *listeners], limit)
-    return adopted, reduction.run(passes, _distilled(look, oracle.workers))
+    return adopted, reduction.run(passes, lambda program: _guesses(program, look, oracle))
 
 
-def _distilled(look: _Look, workers: Workers) -> list[list[Program]]:
-    """Small programs made from the values that the script had at the two moments that matter; none when unknown."""
-    program = look.explanation.program
-    hint = distil.hint(look.trace, look.traced) if look.trace and look.traced else None
-    if hint is None or look.trace is None:
-        return []
-    moments = workers.run(replace(job_for(program, "capture", look.limits), hint=hint)).moments
-    if moments is None:
-        return []
-    facts = Facts(program, look.traced, lambda: None)
-    return distil.candidates(facts, look.trace, moments, look.explanation.failure.operator)
+def _guesses(program: Program, look: _Look, oracle: Oracle) -> Guesses:
+    """Small programs made from the values that a version of the script has at the two moments that matter."""
+    if program is look.explanation.program:
+        return () if look.trace is None else distil.guesses(program, look.trace, oracle.workers, look.limits)
+    limits = replace(oracle.limits, wall=oracle.limits.wall * _INSTRUMENTED)
+    trace = oracle.workers.run(job_for(program, "trace", limits)).trace
+    return () if trace is None else distil.guesses(program, trace, oracle.workers, limits)
 
 
 def _repair_besides(look: _Look, workers: Workers, listeners: Iterable[Listener]) -> Mending:
@@ -431,7 +429,9 @@ def _free(reduced: Reduced, workers: Workers, limits: Limits) -> tuple[str, ...]
     stale = (reduced.diagnosis.node, reduced.diagnosis.attribute)
 
     def holds(variant: Program) -> bool:
-        trace = workers.run(job_for(variant, "trace", replace(limits, wall=limits.wall * 4, backwards=None))).trace
+        trace = workers.run(
+            job_for(variant, "trace", replace(limits, wall=limits.wall * _INSTRUMENTED, backwards=None))
+        ).trace
         return trace is not None and (trace.node, trace.attribute) == stale
 
     return free(Facts(reduced.program, reduced.diagnosis, lambda: None), holds)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from shrinkrepro import distil
 from shrinkrepro.diagnosis import Diagnosis, diagnose
-from shrinkrepro.facts import Facts
 from shrinkrepro.failure import VersionMismatch, parse
 from shrinkrepro.isolation.workers import Workers
 from shrinkrepro.oracle import Oracle, Target, job_for
@@ -33,18 +32,10 @@ def look(program: Program, workers: Workers) -> Look:
     return Look(failure, traced.trace, diagnose(traced.trace, dict(program.texts)))
 
 
-def guesses(program: Program, seen: Look, workers: Workers) -> list[list[Program]]:
-    """The distilled candidates for a program."""
-    hint = distil.hint(seen.trace, seen.diagnosis)
-    moments = hint and workers.run(replace(job_for(program, "capture"), hint=hint)).moments
-    if not moments:
-        return []
-    facts = Facts(program, seen.diagnosis, lambda: None)
-    return distil.candidates(facts, seen.trace, moments, seen.failure.operator)
-
-
 def reduced(program: Program, workers: Workers) -> Stopped:
     """What all passes make of a program."""
     seen = look(program, workers)
     oracle = Oracle(Target(program, seen.failure, seen.diagnosis), workers, Limits(wall=30))
-    return Reduction(program, seen.diagnosis, oracle).run(PASSES, guesses(program, seen, workers))
+    return Reduction(program, seen.diagnosis, oracle).run(
+        PASSES, lambda version: distil.guesses(version, look(version, workers).trace, workers, oracle.limits)
+    )

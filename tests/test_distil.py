@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from reducing import guesses, look
+from reducing import look
 
+from shrinkrepro.distil import guesses
 from shrinkrepro.isolation.workers import Workers
 from shrinkrepro.isolation.zygote import Zygote
 from shrinkrepro.oracle import Oracle, Target, Verdict
@@ -152,7 +153,7 @@ def verdicts(program: Program, workers: Workers) -> list[Verdict]:
     seen = look(program, workers)
     oracle = Oracle(Target(program, seen.failure, seen.diagnosis), workers, Limits(wall=30))
     judged = []
-    for group in guesses(program, seen, workers):
+    for group in guesses(program, seen.trace, workers, oracle.limits):
         for guess in group:
             judged.append(oracle.judge(guess).verdict)
             if judged[-1] is Verdict.SAME:

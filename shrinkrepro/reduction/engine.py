@@ -16,6 +16,7 @@ from shrinkrepro.reduction.search import search
 from shrinkrepro.runtime.messages import Observation
 
 Pass = Callable[[Program, Facts], Iterator[Patch]]
+Guesses = Sequence[Sequence[Program]]
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,11 @@ class _Over(Exception):
     """The budget has run out."""
 
 
+def no_guesses(program: Program) -> Guesses:
+    """Nothing to try but patches."""
+    return ()
+
+
 def _length(program: Program) -> int:
     return sum(len(file.text) for file in program)
 
@@ -102,18 +108,19 @@ class Reduction:
     listeners: Sequence[Listener] = ()
     budget: Budget = Budget()
 
-    def run(self, passes: Sequence[Pass], guesses: Sequence[Sequence[Program]] = ()) -> Stopped:
+    def run(self, passes: Sequence[Pass], guess: Callable[[Program], Guesses] = no_guesses) -> Stopped:
         """Apply the passes, in order and again from the first, until a whole round adopts nothing.
 
-        `guesses` are whole programs, in groups. The first that holds of the first group in which one does is where the
-        passes begin. What they make of the first that holds of another group is adopted if it is smaller still.
+        `guess` makes whole programs of one, in groups. The first that holds of the first group in which one does is
+        where the passes begin. What they make of the first that holds of another group is adopted if it is smaller
+        still. As long as no guess has held, new ones are made after each round of the passes, and where there were
+        none after each pass that changed something: what hid the failure may have gone.
         Ends early, with what was reached, when the budget has run out or at Ctrl-C.
         """
         self._tell(Started(self.program, Size.of(self.program)))
         patches, reason = 0, "fixpoint"
         try:
-            rivals = self._guess(guesses)
-            patches = self._settle(passes)
+            rivals, patches = self._guess_and_settle(passes, guess)
             for rival in rivals:
                 if self._outdone_by(rival, passes):
                     patches = self._settle(passes)
@@ -127,12 +134,24 @@ class Reduction:
         self._tell(stopped)
         return stopped
 
+    def _guess_and_settle(self, passes: Sequence[Pass], guess: Callable[[Program], Guesses]) -> tuple[Guesses, int]:
+        """Guess, and apply the passes to the fixpoint: the groups left to try, and how many patches there are then."""
+        rivals = None
+        while True:
+            base, guessed, patches = self.program, guess(self.program) if rivals is None else (), 0
+            rivals = self._guess(guessed) if rivals is None else rivals
+            for step in passes:
+                before = self.program
+                patches += self._apply(step)
+                if rivals is None and not guessed and self.program is not before:
+                    guessed = guess(self.program)
+                    rivals = self._guess(guessed)
+            if self.program is base:
+                return rivals or (), patches
+
     def _settle(self, passes: Sequence[Pass]) -> int:
         """Apply the passes to the fixpoint; how many patches they propose there."""
-        while True:
-            outcomes = [self._apply(step) for step in passes]
-            if not any(adopted for _, adopted in outcomes):
-                return sum(count for count, _ in outcomes)
+        return self._guess_and_settle(passes, no_guesses)[1]
 
     def _apply_pair(self, passes: Sequence[Pass]) -> bool:
         """Adopt the first pair of patches that holds together, smallest first, within a bound of runs.
@@ -153,13 +172,13 @@ class Reduction:
                 return True
         return False
 
-    def _guess(self, groups: Sequence[Sequence[Program]]) -> Sequence[Sequence[Program]]:
-        """Adopt the first guess that holds; the groups that are left."""
+    def _guess(self, groups: Guesses) -> Guesses | None:
+        """Adopt the first guess that holds; the groups that are left, None when none held."""
         for number, group in enumerate(groups):
             for position, candidate in enumerate(group):
                 if self._try(candidate, _GUESS, iter(group[position + 1 :])):
                     return groups[number + 1 :]
-        return ()
+        return None
 
     def _outdone_by(self, guesses: Sequence[Program], passes: Sequence[Pass]) -> bool:
         """Adopt what the passes make of the first guess that holds, if that is smaller than the program now.
@@ -184,16 +203,15 @@ class Reduction:
         program = self.program
         return Facts(program, self.diagnosis, lambda: self._observe(program))
 
-    def _apply(self, step: Pass) -> tuple[int, bool]:
-        """Decide every patch that the pass proposes for the program; how many there were, and whether any held."""
+    def _apply(self, step: Pass) -> int:
+        """Decide every patch that the pass proposes for the program; how many there were."""
         base, name = self.program, step.__name__
         patches = tuple(step(base, self.facts()))
         state = search(base, patches)
         while (candidate := state.candidate) is not None:
             state = state.after(self._try(candidate, name, state.ahead()))
-        adopted = self.program is not base
-        self._tell(PassFinished(name, len(patches), adopted))
-        return len(patches), adopted
+        self._tell(PassFinished(name, len(patches), self.program is not base))
+        return len(patches)
 
     def _try(self, candidate: Program, step: str, ahead: Iterator[Program]) -> bool:
         """Judge the candidate and adopt it when it shows the same failure and is smaller than the program now."""

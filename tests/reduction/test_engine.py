@@ -175,31 +175,45 @@ def test_an_error_in_a_pass_is_not_hidden() -> None:
 
 def test_the_passes_begin_at_the_first_guess_that_holds() -> None:
     work, oracle = reduction(FIVE, lambda text: "b" in text)
-    assert work.run([], [[Program.of(text) for text in ("a = 1\n", "b = 1\n", "b\n")]]).program.entry.text == "b = 1\n"
+    assert (
+        work.run([], lambda _: [[Program.of(text) for text in ("a = 1\n", "b = 1\n", "b\n")]]).program.entry.text
+        == "b = 1\n"
+    )
     assert oracle.judged == ["a = 1\n", "b = 1\n"]
 
 
 def test_when_no_guess_holds_the_passes_begin_at_the_program() -> None:
     work, _ = reduction(FIVE, lambda text: text == FIVE)
-    assert work.run([drop_statements], [[Program.of("a = 1\n")]]).program.entry.text == FIVE
+    assert work.run([drop_statements], lambda _: [[Program.of("a = 1\n")]]).program.entry.text == FIVE
+
+
+def test_guesses_are_made_again_of_what_the_passes_have_reached() -> None:
+    def from_two_lines(program: Program) -> list[list[Program]]:
+        return [[Program.of("b\n")]] if len(program.entry.text.splitlines()) == 2 else []
+
+    def keeps_two(text: str) -> bool:
+        return text == "b\n" or ("b = 2" in text and len(text.splitlines()) >= 2)
+
+    work, _ = reduction(FIVE, keeps_two)
+    assert work.run([drop_statements], from_two_lines).program.entry.text == "b\n"
 
 
 def test_a_group_of_guesses_is_passed_over_when_none_of_it_holds() -> None:
     work, oracle = reduction(FIVE, lambda text: "b" in text)
-    assert work.run([], [[Program.of("a = 1\n")], [Program.of("b = 1\n")]]).program.entry.text == "b = 1\n"
+    assert work.run([], lambda _: [[Program.of("a = 1\n")], [Program.of("b = 1\n")]]).program.entry.text == "b = 1\n"
     assert oracle.judged == ["a = 1\n", "b = 1\n"]
 
 
 def test_a_guess_of_a_later_group_wins_when_the_passes_make_it_smaller() -> None:
     work, _ = reduction(FIVE, lambda text: "b" in text)
     groups = [[Program.of("b = a = c\n")], [Program.of("b = 1\n")]]
-    assert work.run([], groups).program.entry.text == "b = 1\n"
+    assert work.run([], lambda _: groups).program.entry.text == "b = 1\n"
 
 
 def test_a_guess_of_a_later_group_loses_when_it_stays_larger() -> None:
     work, _ = reduction(FIVE, lambda text: "b" in text)
     groups = [[Program.of("b = 1\n")], [Program.of("b = a = c\n")]]
-    assert work.run([], groups).program.entry.text == "b = 1\n"
+    assert work.run([], lambda _: groups).program.entry.text == "b = 1\n"
 
 
 # ---- sizes -----------------------------------------------------------------------------------------------------
