@@ -535,7 +535,7 @@ class _Draft:
         if name == "__getitem__" and len(arguments) == 2:
             return f"{arguments[0]}[{arguments[1].removeprefix('(').removesuffix(')')}]"
         of_tensor = bool(call.arguments) and call.arguments[0].kind == "tensor"
-        if of_tensor and (self.style.method or call.function.startswith("torch.Tensor.")):
+        if of_tensor and call.method and (self.style.method or call.function.startswith("torch.Tensor.")):
             return f"{arguments[0]}.{name}({', '.join(arguments[1:] + keywords)})"
         return f"{self._import_function(call.function)}({', '.join(arguments + keywords)})"
 
@@ -555,9 +555,8 @@ class _Draft:
         module, _, name = text.partition(":")
         if module == "builtins":
             return name
-        if (not name and module.startswith("torch.")) or module.startswith("torch"):
-            return f"{module}.{name}" if name else module
-        self.imports.add(module)
+        if module.split(".")[0] != "torch":  # which is imported anyway
+            self.imports.add(module)
         return f"{module}.{name}" if name else module
 
     def _module(self, value: Value) -> str:

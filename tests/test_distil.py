@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -166,3 +167,13 @@ def test_scripts_of_each_kind_are_distilled(kind: str, tmp_path: Path, workers: 
     (tmp_path / "train.py").write_text(HEAD + textwrap.dedent(KINDS[kind]))
     judged = verdicts(load_script("train.py", cwd=str(tmp_path)), workers)
     assert judged[-1] is Verdict.SAME and len(judged) <= 10
+
+
+def test_only_what_tensors_have_is_written_as_their_method(tmp_path: Path, workers: Workers) -> None:
+    body = "x = torch.ones(2, 2)\ny = F.linear(x, torch.ones(2, 2, requires_grad=True))\nx += 1\ny.sum().backward()\n"
+    (tmp_path / "train.py").write_text(HEAD + body)
+    program = load_script("train.py", cwd=str(tmp_path))
+    made = guesses(program, look(program, workers).trace, workers, Limits(wall=30))
+    texts = [guess.entry.text for group in made for guess in group]
+    functions = [len(re.findall(r"(?:F|functional)[.]linear", text)) for text in texts]
+    assert texts and functions == [text.count(".linear(") for text in texts]

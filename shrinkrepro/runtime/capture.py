@@ -124,11 +124,13 @@ class Capture:
         )
 
     def _described(self, function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any], result: Any) -> Call:
+        name = spell(function) or str(getattr(function, "__name__", ""))
         return Call(
-            spell(function) or str(getattr(function, "__name__", "")),
+            name,
             tuple(self._describe(argument) for argument in arguments),
             {name: self._describe(value) for name, value in keywords.items()},
             self._describe(result),
+            method=hasattr(torch.Tensor, name.rpartition(".")[2]),
         )
 
     def _describe(self, value: Any) -> Value:

@@ -148,9 +148,9 @@ def _callable(value: Any, own: Mapping[str, str]) -> Value:
         file = getattr(sys.modules[module], "__file__", None)
         if isinstance(file, str) and file in own:
             return Value("own", name, file=own[file], identity=id(value))
-        if getattr(sys.modules[module], name, None) is value:
-            return Value("import", f"{module}:{name}")
     spelled = spell(value)
+    if spelled is None and module in sys.modules and getattr(sys.modules[module], str(name), None) is value:
+        spelled = f"{module}:{name}"
     return Value("import", spelled) if spelled else Value("opaque", type(value).__name__, identity=id(value))
 
 

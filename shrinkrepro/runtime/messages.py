@@ -198,7 +198,8 @@ class Value:
 class Call:
     """A call of a torch function: `function` as users write it, and the values that went in and came out.
 
-    `module` is the innermost of PyTorch's own modules whose `forward` made the call, `inputs` are what that was given.
+    `method`: tensors have a method of that name. `module` is the innermost of PyTorch's own modules whose `forward`
+    made the call, `inputs` are what that was given.
     """
 
     function: str
@@ -207,6 +208,7 @@ class Call:
     result: Value | None
     module: Value | None = None
     inputs: tuple[Value, ...] = ()
+    method: bool = True
 
 
 @dataclass(frozen=True)
