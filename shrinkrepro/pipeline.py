@@ -340,11 +340,11 @@ def _shrink(
 
 def _guesses(program: Program, look: _Look, oracle: Oracle) -> Guesses:
     """Small programs made from the values that a version of the script has at the two moments that matter."""
-    if program is look.explanation.program:
-        return () if look.trace is None else distil.guesses(program, look.trace, oracle.workers, look.limits)
-    limits = replace(oracle.limits, wall=oracle.limits.wall * _INSTRUMENTED)
-    trace = oracle.workers.run(job_for(program, "trace", limits)).trace
-    return () if trace is None else distil.guesses(program, trace, oracle.workers, limits)
+    workers, limits = oracle.workers, oracle.limits
+    patient = replace(limits, wall=limits.wall * _INSTRUMENTED)
+    original = program is look.explanation.program
+    trace = look.trace if original else workers.run(job_for(program, "trace", patient)).trace
+    return () if trace is None else distil.guesses(program, trace, workers, patient)
 
 
 def _repair_besides(look: _Look, workers: Workers, listeners: Iterable[Listener]) -> Mending:
