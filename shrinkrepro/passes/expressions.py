@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
+import libcst.matchers as m
 
 from shrinkrepro.facts import Facts
 from shrinkrepro.passes.common import patch, whole, without
@@ -87,6 +88,21 @@ def drop_elements(program: Program, facts: Facts) -> Iterator[Patch]:
             if len(node.slice) > 1:
                 for position in reversed(range(len(node.slice))):
                     yield patch("drop a dimension of an index", *without(tree, node.slice, [position]))
+
+
+def slices_to_items(program: Program, facts: Facts) -> Iterator[Patch]:
+    """Take the first item where a slice takes several.
+
+    Before:
+        x[1:] = 0
+    After:
+        x[0] = 0
+    """
+    for tree in reversed(facts.trees):
+        for node in _latest_first(tree, (cst.Slice,)):
+            if m.matches(node, m.Slice(lower=None, upper=None, step=None)):
+                continue  # an item is no shorter
+            yield patch("take the first item", Edit(tree.span(node), ("0",)))
 
 
 def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

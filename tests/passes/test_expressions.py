@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from passes.pass_testing import patches_of
 
-from shrinkrepro.passes.expressions import drop_elements, expression_to_one, expression_to_part
+from shrinkrepro.passes.expressions import drop_elements, expression_to_one, expression_to_part, slices_to_items
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,16 @@ def test_what_is_called_or_asked_for_an_attribute_is_not_made_a_number() -> None
 )
 def test_elements_and_dimensions_of_an_index_are_dropped(before: str, after: list[str]) -> None:
     assert patches_of(drop_elements, before) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("x[1:] = 0\n", ["x[0] = 0\n"]),
+        ("y = x[:2, ::3]\n", ["y = x[:2, 0]\n", "y = x[0, ::3]\n"]),
+        ("y = x[:]\n", []),
+        ("y = x[1]\n", []),
+    ],
+)
+def test_a_slice_gives_way_to_its_first_item(before: str, after: list[str]) -> None:
+    assert patches_of(slices_to_items, before) == after
