@@ -13,12 +13,15 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from shrinkrepro.errors import ShrinkReproError
+from shrinkrepro import distil
+from shrinkrepro.diagnosis import diagnose
+from shrinkrepro.failure import parse
+from shrinkrepro.isolation.workers import Workers
 from shrinkrepro.isolation.zygote import Zygote
-from shrinkrepro.pipeline import Options, reduce
+from shrinkrepro.oracle import Oracle, Target, Verdict, job_for
 from shrinkrepro.program.load import load_script
 from shrinkrepro.program.source import Program, count_tokens
-from shrinkrepro.reduction.engine import Adopted, Judged
+from shrinkrepro.runtime.messages import Limits
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -28,32 +31,25 @@ else:
 CORPUS = Path(__file__).resolve().parent.parent / "corpus"
 
 
-class Lasting(Zygote):
-    """A zygote that outlives the reductions which use it."""
-
-    def close(self) -> None:
-        """Stay."""
-
-
 def program_of(case: Path) -> Program:
     """The program of a case, as case.toml starts it."""
     truth = tomllib.loads((case / "case.toml").read_text(encoding="utf-8"))
     return load_script(truth["entry"], [str(argument) for argument in truth.get("args", [])], cwd=str(case))
 
 
-def distilled(program: Program, zygote: Zygote) -> tuple[int, int | None]:
-    """How many guesses were judged, and the tokens of the one that held (None: none did)."""
-    judged, held = 0, None
-
-    def listen(event: object) -> None:
-        nonlocal judged, held
-        if isinstance(event, Judged) and event.step == "distil" and held is None:
-            judged += 1
-        if isinstance(event, Adopted) and event.step == "distil" and held is None:
-            held = count_tokens(event.program.entry.text)
-
-    reduce(program, Options(), [listen], passes=(), start=lambda: zygote)
-    return judged, held
+def distilled(program: Program, workers: Workers) -> tuple[int, int | None]:
+    """How many guesses were judged, and the tokens of the one that held (None: none did, or none could be written)."""
+    plain, traced = workers.run_all([job_for(program, "plain"), job_for(program, "trace")])
+    failure = parse(plain.failure or "")
+    if failure is None or traced.trace is None:
+        return 0, None
+    known = diagnose(traced.trace, dict(program.texts))
+    oracle = Oracle(Target(program, failure, known), workers, Limits(wall=60))
+    guesses = [guess for group in distil.guesses(program, traced.trace, workers, Limits(wall=120)) for guess in group]
+    for number, guess in enumerate(guesses, 1):
+        if oracle.judge(guess).verdict is Verdict.SAME:
+            return number, count_tokens(guess.entry.text)
+    return len(guesses), None
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -63,22 +59,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     cases = [path.parent for path in sorted(CORPUS.glob("*/case.toml"))]
     cases = [case for case in cases if not only or any(case.name.startswith(word) for word in only)]
     missed = []
-    zygote = Lasting()
-    zygote.preload(("torch", "torch._dynamo"))
     print(f"{'case':36} guesses  tokens  seconds")
-    for case in cases:
-        started = time.perf_counter()
-        try:
-            judged, held = distilled(program_of(case), zygote)
-        except ShrinkReproError as problem:
-            print(f"{case.name:36} {problem}")
-            missed.append(case.name)
-            continue
-        seconds = time.perf_counter() - started
-        print(f"{case.name:36} {judged:7}  {'-' if held is None else held:>6}  {seconds:7.1f}", flush=True)
-        if held is None:
-            missed.append(case.name)
-    Zygote.close(zygote)
+    with Zygote() as zygote:
+        zygote.preload(("torch", "torch._dynamo"))
+        for case in cases:
+            started = time.perf_counter()
+            judged, held = distilled(program_of(case), Workers(zygote, 2))
+            seconds = time.perf_counter() - started
+            print(f"{case.name:36} {judged:7}  {'-' if held is None else held:>6}  {seconds:7.1f}", flush=True)
+            if held is None:
+                missed.append(case.name)
     print(f"distilled: {len(cases) - len(missed)} of {len(cases)}; not: {', '.join(missed) or 'none'}")
 
 
