@@ -39,6 +39,8 @@ _CHUNK = 1 << 16
 # A report is a few kilobytes; a child that sends more than this is not reporting.
 _LARGEST_REPORT = 16 << 20
 _PRINTED = "printed-by-the-program"
+# What the children may need beside the program's own imports. All of it needs PyTorch.
+_INSTRUMENTS = ("tracer", "observer", "capture", "poller", "prove")
 
 
 @dataclass
@@ -223,6 +225,9 @@ def import_all(names: Sequence[str]) -> dict[str, str]:
             importlib.import_module(name)
         except BaseException as problem:  # a library's import may raise anything, SystemExit included
             failed[name] = f"{type(problem).__name__}: {problem}"
+    if "torch" in sys.modules:
+        for instrument in _INSTRUMENTS:
+            importlib.import_module(f"shrinkrepro.runtime.{instrument}")
     _settle()
     return failed
 
