@@ -16,6 +16,7 @@ import shutil
 import tempfile
 import tokenize
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -60,7 +61,7 @@ def changes(original: Program, mended: Program) -> list[Change]:
 
 
 def patch(made: Sequence[Change]) -> bytes:
-    """The unified diff of the files as they are on disk, for `patch -p1` in the program's folder."""
+    """The unified diff of the files as they are on disk, for `patch -p1` or `git apply` in the program's folder."""
     return b"".join(_unified(c.path, c.before, c.after).encode(c.encoding) for c in made)
 
 
@@ -75,30 +76,47 @@ def write_patch(made: Sequence[Change], path: Path) -> None:
 
 
 def apply(made: Sequence[Change]) -> list[Path]:
-    """Write the changes to the files, each at once or not at all, after a backup of all; the backups.
+    """Write the changes to the files, all of them or none, after a backup of each; the backups.
 
     A backup is named like the file with ".orig" added, and a number where that exists.
-    Raises ShrinkReproError when a file cannot be written.
+    Raises ShrinkReproError when a file cannot be written, or is not any more what it was when the changes were made.
     """
     place = Path()
+    staged: list[Path] = []
+    backups: list[Path] = []
+    written: list[Path] = []
     try:
-        backups = []
         for change in made:
             place = change.place
-            backups.append(_backup(place, change.before.encode(change.encoding)))
+            staged.append(_staged(place.resolve(), change.after.encode(change.encoding)))
         for change in made:
             place = change.place
-            _replace(place, change.after.encode(change.encoding))
-    except OSError as problem:
+            backups.append(_backup(change))
+        for change, ready in zip(made, staged, strict=True):
+            place = change.place
+            written.append(ready.replace(place.resolve()))
+    except BaseException as problem:
+        _undo(staged, backups, written)
+        if not isinstance(problem, OSError):
+            raise
         raise ShrinkReproError(
             Exit.OUTPUT_UNWRITABLE, f"{place} cannot be changed: {problem.strerror}; write a patch with --patch instead"
         ) from problem
     return backups
 
 
+def _undo(staged: Sequence[Path], backups: Sequence[Path], written: Sequence[Path]) -> None:
+    """Put back the files that were written, the first of those with a backup, and remove what was made beside them."""
+    for place, backup in zip(written, backups, strict=False):
+        backup.replace(place)
+    for path in (*staged[len(written) :], *backups[len(written) :]):
+        path.unlink(missing_ok=True)
+
+
 def _unified(path: str, before: str, after: str) -> str:
-    """A unified diff in the format that `patch` reads, line ends as they are; empty where nothing differs."""
-    lines = difflib.unified_diff(_split(before), _split(after), f"a/{path}", f"b/{path}")
+    """A unified diff as `patch` and `git apply` read it, line ends as they are; empty where nothing differs."""
+    mark = "\t" if " " in path else ""  # says where a name with spaces ends
+    lines = difflib.unified_diff(_split(before), _split(after), f"a/{path}{mark}", f"b/{path}{mark}")
     return "".join(line if line.endswith(("\n", "\r")) else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
@@ -192,8 +210,14 @@ def _stale(path: str) -> ShrinkReproError:
     )
 
 
-def _backup(place: Path, data: bytes) -> Path:
-    """Keep `data` beside the file under a name that is free, with the file's permissions and times."""
+def _backup(change: Change) -> Path:
+    """Keep the file beside itself under a name that is free, with its permissions and times.
+
+    Raises ShrinkReproError when it is not what it was when the change was made.
+    """
+    place, data = change.place, change.place.read_bytes()
+    if data != change.before.encode(change.encoding):
+        raise _stale(change.path)
     number = 0
     while True:
         path = place.with_name(f"{place.name}.orig{number or ''}")
@@ -210,6 +234,18 @@ def _backup(place: Path, data: bytes) -> Path:
 def _replace(place: Path, data: bytes) -> None:
     """Write a file at once or not at all; one that exists keeps its permissions, and stays behind its links."""
     place = place.resolve()
+    ready = _staged(place, data)
+    try:
+        ready.replace(place)
+    finally:
+        ready.unlink(missing_ok=True)
+
+
+def _staged(place: Path, data: bytes) -> Path:
+    """A new file beside `place` that can take its place: `data` is safely on disk, owner and permissions are its own.
+
+    Nothing is left behind when that fails.
+    """
     handle, name = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -217,9 +253,14 @@ def _replace(place: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         if place.exists():
+            status = place.stat()
+            if hasattr(os, "chown"):
+                with suppress(PermissionError):  # not ours to give away: then it belongs to who runs this
+                    os.chown(name, status.st_uid, status.st_gid)
             shutil.copymode(place, name)
         else:
             Path(name).chmod(0o644)
-        Path(name).replace(place)
-    finally:
+    except BaseException:
         Path(name).unlink(missing_ok=True)
+        raise
+    return Path(name)

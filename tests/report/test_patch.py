@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 import stat
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,9 @@ def made(script: Path, old: str = "x += 1", new: str = "x = x + 1") -> list[Chan
     return changes(program, edited(program, old, new))
 
 
+Tool = Callable[[Path, bytes], bytes]
+
+
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
     path = tmp_path / "train.py"
@@ -42,7 +47,17 @@ def patched(script: Path, diff: bytes) -> bytes:
     return script.read_bytes()
 
 
+def patched_by_git(script: Path, diff: bytes) -> bytes:
+    """The script after `git apply` in its folder."""
+    subprocess.run(["git", "apply", "-"], input=diff, cwd=script.parent, check=True)
+    return script.read_bytes()
+
+
 needs_patch = pytest.mark.skipif(shutil.which("patch") is None, reason="the command patch is not here")
+needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="the command git is not here")
+each_tool = pytest.mark.parametrize(
+    "tool", [pytest.param(patched, marks=needs_patch), pytest.param(patched_by_git, marks=needs_git)]
+)
 
 # ---- the diff
 
@@ -57,7 +72,7 @@ def test_the_diff_touches_only_the_lines_that_it_must(script: Path) -> None:
     ]
 
 
-@needs_patch
+@each_tool
 @pytest.mark.parametrize(
     "data",
     [
@@ -71,10 +86,18 @@ def test_the_diff_touches_only_the_lines_that_it_must(script: Path) -> None:
     ],
     ids=["plain", "crlf", "mark", "no newline", "latin-1", "mixed", "form feed"],
 )
-def test_a_patched_file_differs_in_the_edited_bytes_only(data: bytes, tmp_path: Path) -> None:
+def test_a_patched_file_differs_in_the_edited_bytes_only(tool: Tool, data: bytes, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_bytes(data)
-    assert patched(script, patch(made(script))) == data.replace(b"x += 1", b"x = x + 1")
+    assert tool(script, patch(made(script))) == data.replace(b"x += 1", b"x = x + 1")
+
+
+@each_tool
+@pytest.mark.parametrize("name", ["my train.py", "entraîner.py", "train (copy).py"])
+def test_the_names_of_files_are_understood(tool: Tool, name: str, tmp_path: Path) -> None:
+    script = tmp_path / name
+    script.write_text(BEFORE, encoding="utf-8")
+    assert tool(script, patch(made(script))) == AFTER.encode()
 
 
 @needs_patch
@@ -164,6 +187,44 @@ def test_a_changed_file_keeps_its_permissions(script: Path) -> None:
     script.chmod(0o750)
     apply(made(script))
     assert stat.S_IMODE(script.stat().st_mode) == 0o750
+
+
+def test_a_file_that_has_changed_since_the_changes_were_made_is_left_alone(script: Path) -> None:
+    found = made(script)
+    script.write_text("x = 9\n", encoding="utf-8")
+    with pytest.raises(ShrinkReproError, match="has changed since it was read"):
+        apply(found)
+    assert [(path.name, path.read_text(encoding="utf-8")) for path in script.parent.iterdir()] == [
+        ("train.py", "x = 9\n")
+    ]
+
+
+def test_when_one_of_several_files_cannot_be_written_none_is_changed(
+    script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script.with_name("net.py").write_text("x += 1\n", encoding="utf-8")
+    script.write_text("import net\nx += 1\n", encoding="utf-8")
+    before = {path.name: path.read_text(encoding="utf-8") for path in script.parent.iterdir()}
+    found = made(script)
+    replace, wanted = Path.replace, found[1].place
+
+    def full(path: Path, target: Path) -> Path:
+        if target == wanted and not path.name.endswith(".orig"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(ShrinkReproError, match="cannot be changed: No space left on device"):
+        apply(found)
+    assert {path.name: path.read_text(encoding="utf-8") for path in script.parent.iterdir()} == before
+
+
+def test_a_link_stays_a_link_to_the_changed_file(script: Path) -> None:
+    link = script.with_name("linked.py")
+    link.symlink_to(script)
+    apply(made(link))
+    assert link.is_symlink()
+    assert script.read_text(encoding="utf-8") == AFTER
 
 
 def test_nothing_else_is_left_in_the_folder(script: Path) -> None:
