@@ -72,11 +72,17 @@ class Trials:
             self._reference = self._run(self._proving(self.program, reference=True))
         return self._reference
 
-    def prove(self, candidate: Program, ahead: Iterable[Program] = ()) -> tuple[Report, Proof]:
-        """How a candidate runs, and what that proves. `ahead` are those that will probably be asked for next."""
+    def prove(
+        self, candidate: Program, made: Iterable[Repair] = (), ahead: Iterable[Program] = ()
+    ) -> tuple[Report, Proof]:
+        """How a candidate runs, to which the repairs `made` have led, and what that proves.
+
+        `ahead` are the candidates that will probably be asked for next.
+        """
         reference = self.reference()
         report = self._run(self._proving(candidate), (self._proving(program) for program in ahead))
-        return report, prove(report, reference, self.number)
+        limited = any(repair.limits for repair in made)
+        return report, prove(report, reference, self.number, limited=limited)
 
     def trace(self, candidate: Program) -> Trace | None:
         """Why a candidate fails; None when it does not once it is traced."""
@@ -199,8 +205,8 @@ def _search(trials: Trials, trace: Trace | None) -> Iterator[Attempt]:
     while waiting:
         *_, state = heapq.heappop(waiting)
         for repair, candidate, ahead in _proposals(trials, state):
-            report, proof = trials.prove(candidate, ahead)
             made = (*state.repairs, repair)
+            report, proof = trials.prove(candidate, made, ahead)
             yield Attempt(made, candidate, proof)
             trace = _further(trials, state, repair, candidate, report) if len(made) < _MOST_EDITS else None
             if trace is not None:
@@ -312,13 +318,13 @@ def _without_surplus(trials: Trials, attempt: Attempt) -> tuple[Attempt, bool | 
     position = 0
     while patches is not None and len(attempt.repairs) > 1 and position < len(attempt.repairs):
         fewer = [*patches[:position], *patches[position + 1 :]]
+        kept = (*attempt.repairs[:position], *attempt.repairs[position + 1 :])
         try:
             candidate = Patch(tuple(edit for patch in fewer for edit in patch.edits)).apply(trials.program)
         except Conflict:
             return attempt, None
-        proof = trials.prove(candidate)[1]
+        proof = trials.prove(candidate, kept)[1]
         if proof.mends and (proof.complete or not attempt.proof.complete):
-            kept = (*attempt.repairs[:position], *attempt.repairs[position + 1 :])
             attempt, patches = Attempt(kept, candidate, proof), fewer
         else:
             position += 1

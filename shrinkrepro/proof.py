@@ -20,6 +20,8 @@ from shrinkrepro.runtime.messages import Numbers, Pass, Report
 _ROUNDING = 64
 # Rounding errors grow from one optimizer step to the next.
 _ROUNDING_LATER = 8 * _ROUNDING
+# Later passes that show whether gradients are missed that are not computed any more: one may come before their step.
+_ENOUGH_LATER = 2
 _PRECISION = {"float64": 2.0**-52, "complex128": 2.0**-52, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 _SINGLE = 2.0**-23
 
@@ -62,8 +64,12 @@ class Proof:
         return self.mends and all(part is not None and part.same for part in (self.loss, self.gradients, self.later))
 
 
-def prove(report: Report, reference: Report | None, number: int) -> Proof:
-    """What the run `report` of a changed program shows about backward pass `number`, held against the reference run."""
+def prove(report: Report, reference: Report | None, number: int, *, limited: bool = False) -> Proof:
+    """What the run `report` of a changed program shows about backward pass `number`, held against the reference run.
+
+    `limited`: the program was changed to leave gradients out. Those that it computes must be those of the reference;
+    that the others are not missed must show in the losses of later passes.
+    """
     ending = _ending(report, reference)
     error = f"{report.error_type}: {report.error}" if report.outcome in ("raised", "invalid") else report.error
     wanted = next((p for p in reference.passes if p.number == number and p.finished), None) if reference else None
@@ -76,7 +82,11 @@ def prove(report: Report, reference: Report | None, number: int) -> Proof:
     if not ours.finished:
         return Proof(False, ending, loss, error=error)
     gradients = compare(ours.gradients, wanted.gradients)
-    return Proof(True, ending, loss, gradients, _later(report, reference, ours, wanted), error)
+    results = _later(report, reference, ours, wanted)
+    later = _together(results)
+    if limited and later.same and len(results) >= _ENOUGH_LATER:
+        gradients = _together([_nearest(own, wanted.gradients) for own in ours.gradients])
+    return Proof(True, ending, loss, gradients, later, error)
 
 
 def compare(ours: Sequence[Numbers], theirs: Sequence[Numbers], rounding: int = _ROUNDING) -> Comparison:
@@ -92,6 +102,21 @@ def compare(ours: Sequence[Numbers], theirs: Sequence[Numbers], rounding: int = 
         same &= difference <= _tolerance(nearest, wanted, rounding)
     extra = max((_difference(own, None) for own in left), default=0.0)
     return Comparison(same and extra == 0.0, max(largest, extra))
+
+
+def _nearest(own: Numbers, theirs: Sequence[Numbers]) -> Comparison:
+    """Compare a tensor with the one of `theirs` that is nearest to it; with zero where none has its shape."""
+    tried = [compare([own], [wanted]) for wanted in theirs if wanted.shape == own.shape]
+    return min(tried, key=_rank, default=compare([own], []))
+
+
+def _together(results: Sequence[Comparison]) -> Comparison:
+    """What several comparisons come to."""
+    return Comparison(all(r.same for r in results), max((r.difference for r in results), default=0.0))
+
+
+def _rank(result: Comparison) -> tuple[bool, float]:
+    return not result.same, result.difference
 
 
 def _ending(report: Report, reference: Report | None) -> Ending:
@@ -117,8 +142,8 @@ def _counterpart(wanted: Pass, passes: Sequence[Pass]) -> Pass | None:
     return ranked[0] if ranked else next((own for own in passes if own.number == wanted.number), None)
 
 
-def _later(report: Report, reference: Report, ours: Pass, wanted: Pass) -> Comparison:
-    """Compare the losses of the passes after the one that matters, as many as both runs have."""
+def _later(report: Report, reference: Report, ours: Pass, wanted: Pass) -> list[Comparison]:
+    """Compare the losses of each pass after the one that matters, as many as both runs have."""
     own = [p for p in report.passes if p.finished and p.number != ours.number]
     other = [p for p in reference.passes if p.finished and p.number != wanted.number]
     first = min(ours.number, wanted.number)
@@ -128,8 +153,8 @@ def _later(report: Report, reference: Report, ours: Pass, wanted: Pass) -> Compa
         if first < theirs.number <= common:
             tried = [compare(mine.losses, theirs.losses, _ROUNDING_LATER) for mine in own]
             missing = Comparison(False, math.inf)
-            results.append(min(tried, key=lambda result: (not result.same, result.difference), default=missing))
-    return Comparison(all(r.same for r in results), max((r.difference for r in results), default=0.0))
+            results.append(min(tried, key=_rank, default=missing))
+    return results
 
 
 def _difference(ours: Numbers | None, theirs: Numbers | None) -> float:

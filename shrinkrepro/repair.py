@@ -8,7 +8,7 @@ write can be cut, or computed again after it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import libcst as cst
@@ -16,7 +16,15 @@ import libcst as cst
 from shrinkrepro.facts import Facts
 from shrinkrepro.passes.common import names, whole
 from shrinkrepro.passes.inplace import builder, copied_arguments, forms, moved_behind
-from shrinkrepro.passes.syntax import canonical, imported, needs_parentheses, parenthesised
+from shrinkrepro.passes.syntax import (
+    argument,
+    canonical,
+    dotted,
+    imported,
+    last_name,
+    needs_parentheses,
+    parenthesised,
+)
 from shrinkrepro.program.edit import Edit, Patch, Piece
 from shrinkrepro.program.source import Program, Span
 from shrinkrepro.program.tree import Statement, Tree
@@ -39,7 +47,7 @@ _COMPOSITE = {
 class Repair:
     """One way to mend: a patch of the program, its family, and the statement that it rewrites, by its place and text.
 
-    The patch's label says what it does.
+    The patch's label says what it does. `limits`: a backward pass computes the gradients of fewer leaves than before.
     """
 
     patch: Patch
@@ -47,6 +55,7 @@ class Repair:
     file: str
     line: int
     source: str
+    limits: bool = False
 
 
 def repairs(facts: Facts, trace: Trace) -> Iterator[list[Repair]]:
@@ -159,9 +168,70 @@ def _listed(parts: Iterable[tuple[Piece, ...]]) -> list[Piece]:
 
 
 def _moves(facts: Facts, trace: Trace) -> Iterator[Repair]:
-    """The write moved behind the backward pass that needs the tensor, in the function that runs both."""
+    """The write moved behind the backward pass that needs the tensor, in the function that runs both.
+
+    Then that pass runs before a step that used to come first, so it must not add to the gradients of that step.
+    """
     if trace.mutations and trace.needed is not None:
-        yield from _behind(facts, trace.mutations[0].place, trace.needed, "move", "behind the backward that needs it")
+        place = trace.mutations[0].place
+        for moved in _behind(facts, place, trace.needed, "move", "behind the backward that needs it"):
+            yield moved
+            limit = _inputs(facts)
+            if limit is not None:
+                label = f"{moved.patch.label}, limited to the gradients of its own step"
+                yield replace(moved, patch=Patch((*moved.patch.edits, limit), label), limits=True)
+
+
+def _inputs(facts: Facts) -> Edit | None:
+    """The edit that lets the backward that needs the tensor compute no gradients but those of the step after it.
+
+    None where that pass is limited already, or no step of an optimizer follows it in its block.
+    """
+    needing = facts.needing
+    if needing is None or needing.compound:
+        return None
+    tree = facts.tree(needing.code.path)
+    called = (call for call in tree.walk(cst.Call) if tree.span(call) in needing.code)
+    backward = next((call for call in called if last_name(call.func) == "backward"), None)
+    optimizer = _stepping_after(tree, needing)
+    if backward is None or not isinstance(backward.func, cst.Attribute) or optimizer is None:
+        return None
+    if argument(backward, "inputs") is not None or any(arg.star for arg in backward.args):
+        return None
+    end = whole(tree, backward.args[-1].value).end if backward.args else tree.span(backward).end - 1
+    separator = ", " if backward.args else ""
+    return Edit(Span(needing.code.path, end, end), (f"{separator}inputs=", *_parameters_of(tree, optimizer)))
+
+
+def _stepping_after(tree: Tree, statement: Statement) -> cst.Name | cst.Attribute | None:
+    """The optimizer of the first `optimizer.step()` behind a statement in its block."""
+    block = _block(tree, statement)
+    for other in tree.statements:
+        call = other.node.value if isinstance(other.node, cst.Expr) else None
+        if other.code.start >= statement.code.end and _block(tree, other) is block and isinstance(call, cst.Call):
+            func = call.func
+            if isinstance(func, cst.Attribute) and func.attr.value == "step" and not call.args:
+                return func.value if isinstance(func.value, (cst.Name, cst.Attribute)) else None
+    return None
+
+
+def _parameters_of(tree: Tree, optimizer: cst.Name | cst.Attribute) -> tuple[Piece, ...]:
+    """A list of all parameters that an optimizer steps: of the module whose it was built with, where that shows."""
+    name = dotted(optimizer)
+    built = [
+        node
+        for node in tree.walk(cst.Assign)
+        if name is not None and any(dotted(target.target) == name for target in node.targets)
+    ]
+    value = built[0].value if len(built) == 1 else None
+    first = value.args[0].value if isinstance(value, cst.Call) and value.args and not value.args[0].star else None
+    if isinstance(first, cst.Call) and not first.args and last_name(first.func) == "parameters":
+        root = (dotted(first.func) or "").partition(".")[0]
+        here = next((node for node in tree.ancestors(optimizer) if isinstance(node, cst.FunctionDef)), None)
+        there = next((node for node in tree.ancestors(built[0]) if isinstance(node, cst.FunctionDef)), None)
+        if root and (there is here or there is None or (root == "self" and (name or "").startswith("self."))):
+            return "list(", whole(tree, first), ")"
+    return "[p for group in ", tree.span(optimizer), '.param_groups for p in group["params"]]'
 
 
 def _recomputed(facts: Facts, trace: Trace) -> Iterator[Repair]:
