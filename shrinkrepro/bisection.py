@@ -162,7 +162,9 @@ def mend(trials: Trials, trace: Trace | None = None) -> Mending:
     if trials.unproven:
         notes.append(_NO_REFERENCE)
     writes = () if trace is None else diagnose(trace, dict(trials.program.texts)).writes
-    return Mending(tuple(attempts), chosen, minimal, writes, trials.runs, time.monotonic() - started, tuple(notes))
+    seconds = time.monotonic() - started
+    other = alternative(attempts, chosen)
+    return Mending(tuple(attempts), chosen, minimal, writes, trials.runs, seconds, tuple(notes), other)
 
 
 def best(attempts: Iterable[Attempt]) -> Attempt | None:
@@ -172,6 +174,17 @@ def best(attempts: Iterable[Attempt]) -> Attempt | None:
     """
     mending = [attempt for attempt in attempts if attempt.proof.mends]
     return min(mending, key=_cost, default=None)
+
+
+def alternative(attempts: Iterable[Attempt], chosen: Attempt | None) -> Attempt | None:
+    """What most people would write where `chosen` copies parameters: another order, or a graph that is cut.
+
+    That changes the numbers, and may well be what is wanted. None where nothing of the kind stops the crash.
+    """
+    if chosen is None or all(repair.kind != "copy parameters" for repair in chosen.repairs):
+        return None
+    plain = (a for a in attempts if a.proof.mends and all(r.kind in ("move", "detach") for r in a.repairs))
+    return min(plain, key=lambda a: (*_cost(a), sum(len(repair.patch.edits) for repair in a.repairs)), default=None)
 
 
 def smallest(count: int, holds: Callable[[Sequence[int]], bool]) -> tuple[int, ...] | None:

@@ -151,9 +151,13 @@ def _later(report: Report, reference: Report, ours: Pass, wanted: Pass) -> list[
     results = []
     for theirs in other:
         if first < theirs.number <= common:
-            tried = [compare(mine.losses, theirs.losses, _ROUNDING_LATER) for mine in own]
-            missing = Comparison(False, math.inf)
-            results.append(min(tried, key=_rank, default=missing))
+            tried = [(compare(mine.losses, theirs.losses, _ROUNDING_LATER), mine) for mine in own]
+            missing = Comparison(False, math.inf), None
+            result, nearest = min(
+                tried, key=lambda pair: (*_rank(pair[0]), abs(pair[1].number - theirs.number)), default=missing
+            )
+            results.append(result)
+            own = [mine for mine in own if mine is not nearest]
     return results
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from typing import Literal
 
 import libcst as cst
@@ -23,6 +24,7 @@ from shrinkrepro.passes.syntax import (
     imported,
     last_name,
     needs_parentheses,
+    own_scope,
     parenthesised,
 )
 from shrinkrepro.program.edit import Edit, Patch, Piece
@@ -30,7 +32,7 @@ from shrinkrepro.program.source import Program, Span
 from shrinkrepro.program.tree import Statement, Tree
 from shrinkrepro.runtime.messages import Frame, Place, Trace, Value
 
-Kind = Literal["out-of-place", "copy", "copy saved", "move", "detach", "recompute", "copy parameters"]
+Kind = Literal["out-of-place", "constructor", "copy", "copy saved", "move", "detach", "recompute", "copy parameters"]
 
 _LEVELS = 3  # how many of the program's own frames around an operation are looked at
 _LONGEST_SHOWN = 40
@@ -91,7 +93,9 @@ def _out_of_place(facts: Facts) -> Iterator[Repair]:
     """The write out-of-place: at the constructor of the module that made it, in the statement, or into a copy."""
     culprit, built = facts.culprit, builder(facts)
     if built is not None:
-        yield from rewrites(facts.tree(built.code.path), built)
+        for repair in rewrites(facts.tree(built.code.path), built):
+            label = repair.patch.label.replace("call", "build", 1).replace("out-of-place", "without `inplace=True`")
+            yield replace(repair, patch=replace(repair.patch, label=label), kind="constructor")
     if culprit is None:
         return
     tree = facts.tree(culprit.code.path)
@@ -144,18 +148,37 @@ def _may_be_module(facts: Facts, tree: Tree, callee: cst.BaseExpression) -> bool
 
 
 def _functional(tree: Tree, call: cst.Call, torch: str) -> Repair:
-    module = whole(tree, call.func)
+    """The call of a module made with copies of its parameters, from a line of their own where there can be one."""
+    module, statement = whole(tree, call.func), tree.statement_around(call)
+    copies: tuple[Piece, ...] = ("{name: p.clone() for name, p in ", module, ".named_parameters()}")
+    edits: tuple[Edit, ...] = ()
+    if not statement.compound and _begins_line(tree, statement) and own_scope(tree, call):
+        name, start = _unused(tree, "copies"), statement.code.start
+        edits = (Edit(Span(module.path, start, start), (f"{name} = ", *copies, f"\n{statement.indent}")),)
+        copies = (name,)
     positional = [arg for arg in call.args if arg.keyword is None and arg.star != "**"]
     named = [arg for arg in call.args if arg not in positional]
     values = _listed((arg.star, whole(tree, arg.value)) for arg in positional)
-    pieces: list[Piece] = [f"{torch}.func.functional_call(", module, ", {name: p.clone() for name, p in ", module]
-    pieces += [".named_parameters()}, (", *values, ",)" if len(positional) == 1 else ")"]
+    pieces: list[Piece] = [f"{torch}.func.functional_call(", module, ", ", *copies, ", (", *values]
+    pieces += [",)" if len(positional) == 1 else ")"]
     if named:
         keys = (f'"{arg.keyword.value}": ' if arg.keyword else "**" for arg in named)
         pieces += [", {", *_listed(zip(keys, (whole(tree, arg.value) for arg in named), strict=True)), "}"]
-    edit = Edit(tree.span(call), (*pieces, ")"))
-    label = f"run {_shown(tree, call.func)} on copies of its parameters"
-    return _repair(tree, tree.statement_around(call), Patch((edit,), label), "copy parameters")
+    edits += (Edit(tree.span(call), (*pieces, ")")),)
+    return _repair(
+        tree, statement, Patch(edits, f"run {_shown(tree, call.func)} on copies of its parameters"), "copy parameters"
+    )
+
+
+def _begins_line(tree: Tree, statement: Statement) -> bool:
+    start = statement.code.start
+    return not tree.file.text[tree.file.text.rfind("\n", 0, start) + 1 : start].strip()
+
+
+def _unused(tree: Tree, name: str) -> str:
+    """The name, with a number where the file has it already."""
+    taken = {*names(tree).bound, *names(tree).read, *imported(tree)}
+    return next(tried for tried in chain((name,), (f"{name}_{n}" for n in count(2))) if tried not in taken)
 
 
 def _listed(parts: Iterable[tuple[Piece, ...]]) -> list[Piece]:

@@ -79,7 +79,8 @@ class Mending:
 
     `chosen` is None when none stops the crash. `minimal`: taking any of its edits out brings the crash back; None when
     that was not tried. `writes` are the statements that wrote to tensors before the failure. `notes` are sentences
-    about what could not be done.
+    about what could not be done. `alternative` is a plainer edit that stops the crash and changes numbers, where the
+    one to make is unusual.
     """
 
     attempts: tuple[Attempt, ...]
@@ -89,6 +90,7 @@ class Mending:
     runs: int
     seconds: float
     notes: tuple[str, ...] = ()
+    alternative: Attempt | None = None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shrinkrepro.bisection import Trials, best, mend, smallest
+from shrinkrepro.bisection import Trials, alternative, best, mend, smallest
 from shrinkrepro.failure import parse
 from shrinkrepro.isolation.backend import Backend
 from shrinkrepro.isolation.workers import Workers
@@ -116,6 +116,29 @@ def test_of_equals_the_one_with_fewer_edits_is_best() -> None:
 
 def test_what_does_not_stop_the_crash_is_never_best() -> None:
     assert best([attempt(Proof(False, "failed", SAME)), attempt(Proof(True, "failed", SAME, SAME, SAME))]) is None
+
+
+CHANGING = Proof(True, "finished", SAME, OFF, OFF)
+PROVEN = Proof(True, "finished", SAME, SAME, SAME)
+
+
+@pytest.mark.parametrize("kind", ["move", "detach"])
+def test_beside_copies_of_parameters_stands_what_most_people_would_write(kind: Kind) -> None:
+    plain, chosen = attempt(CHANGING, kind=kind), attempt(PROVEN, kind="copy parameters")
+    assert alternative([plain, chosen], chosen) is plain
+
+
+@pytest.mark.parametrize(
+    ("plain", "chosen"),
+    [
+        (attempt(CHANGING, kind="detach"), attempt(PROVEN, kind="copy")),
+        (attempt(CHANGING, kind="recompute"), attempt(PROVEN, kind="copy parameters")),
+        (attempt(Proof(False, "failed"), kind="detach"), attempt(PROVEN, kind="copy parameters")),
+    ],
+    ids=["the repair is plain itself", "no plain edit", "the crash is not gone"],
+)
+def test_otherwise_the_repair_stands_alone(plain: Attempt, chosen: Attempt) -> None:
+    assert alternative([plain, chosen], chosen) is None
 
 
 # ---- the search, on runs that are made up

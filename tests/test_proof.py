@@ -145,6 +145,28 @@ def test_an_error_that_the_reference_ends_with_too_is_the_scripts_own() -> None:
     assert prove(reference, reference, 2).complete
 
 
+BOTH = ran("finished", passed(1, 4.0, tensor(1.0, 2.0), tensor(3.0)), *(passed(number, 3.0) for number in range(2, 4)))
+
+
+def test_gradients_left_out_on_purpose_are_not_missed_where_the_later_losses_are_the_same() -> None:
+    left_out = ran("finished", passed(1, 4.0, tensor(1.0, 2.0)), *BOTH.passes[1:])
+    assert prove(left_out, BOTH, 1, limited=True).complete
+    assert not prove(left_out, BOTH, 1).complete
+
+
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        (passed(1, 4.0, tensor(1.0, 2.5)), BOTH.passes[1:]),
+        (passed(1, 4.0, tensor(1.0, 2.0)), (passed(2, 3.0), passed(3, 3.5))),
+        (passed(1, 4.0, tensor(1.0, 2.0)), BOTH.passes[1:2]),
+    ],
+    ids=["another gradient", "another loss later", "too few passes to tell"],
+)
+def test_gradients_left_out_are_missed_unless_all_else_is_the_same(first: Pass, later: tuple[Pass, ...]) -> None:
+    assert not prove(ran("finished", first, *later), BOTH, 1, limited=True).complete
+
+
 @pytest.mark.parametrize("reference", [None, ran("raised", passed(1, 5.0), error="hooks are not supported")])
 def test_without_a_reference_the_crash_can_be_gone_but_nothing_is_proven(reference: Report | None) -> None:
     proof = prove(REFERENCE, reference, 2)

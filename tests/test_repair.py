@@ -170,6 +170,67 @@ def test_the_write_is_moved_behind_the_backward_that_needs_the_tensor_where_thei
     assert lines[-4:] == ["opt.zero_grad()", "b.sum().backward()", "f(opt)", 'print("done")']
 
 
+TWO_STEPS = """
+    import torch
+    opt_a = torch.optim.SGD(a.parameters(), lr=0.1)
+    {built}
+    loss_a.backward(retain_graph=True)
+    opt_a.step()
+    {needed}
+    opt_b.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("built", "needed", "limited"),
+    [
+        ("opt_b = SGD(b.parameters())", "loss_b.backward()", "loss_b.backward(inputs=list(b.parameters()))"),
+        (
+            "opt_b = SGD(b)",
+            "l.backward()",
+            'l.backward(inputs=[p for group in opt_b.param_groups for p in group["params"]])',
+        ),
+        (
+            "opt_b = f()",
+            "l.backward(g,)",
+            'l.backward(g, inputs=[p for group in opt_b.param_groups for p in group["params"]],)',
+        ),
+    ],
+)
+def test_a_step_that_waits_keeps_the_backward_before_it_out_of_its_gradients(
+    built: str, needed: str, limited: str
+) -> None:
+    source = TWO_STEPS.format(built=built, needed=needed)
+    _, made = found(source, ("a.parameters()",), ("opt_a.step()",), (needed,), kind="move")
+    assert made.splitlines()[0] == limited
+
+
+def test_a_backward_that_is_limited_already_stays_as_it_is() -> None:
+    source = TWO_STEPS.format(built="opt_b = f()", needed="loss_b.backward(inputs=[w])")
+    made = found(source, ("a.parameters()",), ("opt_a.step()",), ("loss_b.backward(inputs=[w])",), kind="move")
+    assert len(made) == 1
+
+
+def test_a_module_that_writes_because_it_was_built_so_is_built_otherwise() -> None:
+    program = Program.of(
+        "from torch import nn\nact = nn.ReLU(inplace=True)\ny = act(x)\ny.sum().backward()\n", "train.py"
+    )
+    write = Mutation(place(program, "act(x)", operator="relu_"), 0, 1)
+    trace = Trace(
+        MESSAGE,
+        None,
+        None,
+        place(program, "act(x)"),
+        (write,),
+        place(program, "y.sum().backward()"),
+        place(program, "nn.ReLU(inplace=True)"),
+    )
+    facts = Facts(program, diagnose(trace, dict(program.texts)), lambda: None)
+    first = next(chain.from_iterable(repairs(facts, trace)))
+    assert (first.kind, first.patch.label) == ("constructor", "build ReLU without `inplace=True`")
+    assert changed_lines(program, first) == "act = nn.ReLU()"
+
+
 def test_a_write_whose_result_is_used_before_the_backward_stays_where_it_is() -> None:
     source = """
         y = w.exp()
@@ -197,18 +258,36 @@ def test_what_saved_the_tensor_is_computed_again_after_the_write() -> None:
 @pytest.mark.parametrize(
     ("call", "run"),
     [
-        ("net(x)", "torch.func.functional_call(net, {copies}, (x,))"),
-        ("net(x, y)", "torch.func.functional_call(net, {copies}, (x, y))"),
-        ("net(*xs)", "torch.func.functional_call(net, {copies}, (*xs,))"),
-        ("net(x, mask=m, **more)", 'torch.func.functional_call(net, {copies}, (x,), {{"mask": m, **more}})'),
-        ("net(mask=m)", 'torch.func.functional_call(net, {copies}, (), {{"mask": m}})'),
+        ("net(x)", "torch.func.functional_call(net, copies, (x,))"),
+        ("net(x, y)", "torch.func.functional_call(net, copies, (x, y))"),
+        ("net(*xs)", "torch.func.functional_call(net, copies, (*xs,))"),
+        ("net(x, mask=m, **more)", 'torch.func.functional_call(net, copies, (x,), {"mask": m, **more})'),
+        ("net(mask=m)", 'torch.func.functional_call(net, copies, (), {"mask": m})'),
     ],
 )
 def test_a_module_is_run_on_copies_of_its_parameters(call: str, run: str) -> None:
     source = f"import torch\nz = {call}\nopt.step()\nz.sum().backward()\n"
-    copies = "{name: p.clone() for name, p in net.named_parameters()}"
     made = found(source, (call,), ("opt.step()",), ("z.sum().backward()",), kind="copy parameters")
-    assert made == [f"z = {run.format(copies=copies)}"]
+    copied = "copies = {name: p.clone() for name, p in net.named_parameters()}"
+    assert made == [f"{copied}\nz = {run}"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("z = [net(x) for x in xs]", "z = [torch.func.functional_call(net, {copies}, (x,)) for x in xs]"),
+        ("y = 2; z = net(x)", "y = 2; z = torch.func.functional_call(net, {copies}, (x,))"),
+        (
+            "copies = 2\nz = net(x)",
+            "copies_2 = {copies}\nz = torch.func.functional_call(net, copies_2, (x,))",
+        ),
+    ],
+    ids=["in a comprehension", "behind a semicolon", "a name that is taken"],
+)
+def test_copies_of_parameters_have_a_line_and_a_name_where_that_is_possible(before: str, after: str) -> None:
+    source = f"import torch\n{before}\nopt.step()\nz.sum().backward()\n"
+    made = found(source, ("net(x)",), ("opt.step()",), ("z.sum().backward()",), kind="copy parameters")
+    assert made == [after.replace("{copies}", "{name: p.clone() for name, p in net.named_parameters()}")]
 
 
 def test_a_function_of_torch_has_no_parameters_to_copy() -> None:

@@ -568,7 +568,8 @@ def _copy_form(
     ]
     shown = ", ".join(_shown(tree, node) for node in copied)
     insertion = Edit(Span(statement.code.path, at, at), tuple(pieces))
-    return Form(_patch(f"copy {shown} before the write", *more, insertion), exact=True, fresh=True)
+    label = f"copy {shown} before the write{', into a new parameter' if start else ''}"
+    return Form(_patch(label, *more, insertion), exact=True, fresh=True)
 
 
 def copied_arguments(tree: Tree, statement: Statement) -> list[Form]:

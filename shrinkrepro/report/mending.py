@@ -29,12 +29,22 @@ def mending_text(original: Program, mending: Mending, *, colour: bool, table: bo
         parts.append(Text("No edit was found that stops the crash.", "yellow"))
     else:
         title = "The repair" if len(chosen.repairs) == 1 else f"The repair, of {len(chosen.repairs)} edits"
-        parts.append(Text(f"{title}: {'; '.join(repair.patch.label for repair in chosen.repairs)}", "bold"))
-        parts.append(Text("\n".join(_sentences(mending, chosen)), "" if chosen.proof.complete else "yellow"))
-        diff = source_diff(original, chosen.program).rstrip("\n")
-        parts += [Text(), Syntax(diff, "diff", theme="ansi_dark", background_color="default") if colour else Text(diff)]
+        parts += _described(original, mending, chosen, title, colour=colour)
+    if mending.alternative is not None:
+        parts += [Text(), *_described(original, mending, mending.alternative, "The usual way instead", colour=colour)]
     parts += [Text(f"note: {note}", "yellow") for note in mending.notes]
     return Group(*parts)
+
+
+def _described(
+    original: Program, mending: Mending, attempt: Attempt, title: str, *, colour: bool
+) -> Iterator[RenderableType]:
+    """What an attempt does, what its run proves, and its diff."""
+    yield Text(f"{title}: {'; '.join(repair.patch.label for repair in attempt.repairs)}", "bold")
+    yield Text("\n".join(_sentences(mending, attempt)), "" if attempt.proof.complete else "yellow")
+    yield Text()
+    diff = source_diff(original, attempt.program).rstrip("\n")
+    yield Syntax(diff, "diff", theme="ansi_dark", background_color="default") if colour else Text(diff)
 
 
 def mending_document(original: Program, mending: Mending) -> dict[str, Any]:
@@ -45,6 +55,7 @@ def mending_document(original: Program, mending: Mending) -> dict[str, Any]:
         "edits": [_edit(original, mending, repair) for repair in chosen.repairs] if chosen else [],
         **(_proof(chosen.proof) if chosen else _proof(None)),
         "minimal": mending.minimal,
+        "alternative": _alternative(original, mending),
         "tried": [
             {"edits": [_edit(original, mending, r) for r in attempt.repairs], **_proof(attempt.proof)}
             for attempt in mending.attempts
@@ -65,6 +76,14 @@ def mending_document(original: Program, mending: Mending) -> dict[str, Any]:
         "seconds": mending.seconds,
         "notes": list(mending.notes),
     }
+
+
+def _alternative(original: Program, mending: Mending) -> dict[str, Any] | None:
+    other = mending.alternative
+    if other is None:
+        return None
+    edits = [_edit(original, mending, repair) for repair in other.repairs]
+    return {"diff": source_diff(original, other.program), "edits": edits, **_proof(other.proof)}
 
 
 def _table(original: Program, mending: Mending) -> Iterator[str]:
@@ -121,8 +140,8 @@ def _word(comparison: Comparison | None) -> str:
     return "yes" if comparison.same else f"off by {comparison.difference:.2g}"
 
 
-def _sentences(mending: Mending, chosen: Attempt) -> Iterator[str]:
-    proof = chosen.proof
+def _sentences(mending: Mending, attempt: Attempt) -> Iterator[str]:
+    proof = attempt.proof
     until = "the script runs to its end" if proof.ending == "finished" else "the script ran on until it was stopped"
     if proof.complete:
         yield f"proven: {until}; the loss, the gradients and the later losses are those that the script meant"
@@ -133,7 +152,7 @@ def _sentences(mending: Mending, chosen: Attempt) -> Iterator[str]:
                 yield f"  {name}: not known to be the same"
             elif not part.same:
                 yield f"  {name}: off by up to {part.difference:.2g}"
-    if len(chosen.repairs) > 1 and mending.minimal:
+    if attempt is mending.chosen and len(attempt.repairs) > 1 and mending.minimal:
         yield "every edit is needed: without any one of them the crash is back"
 
 

@@ -114,6 +114,16 @@ def test_several_edits_that_are_all_needed_say_so(original: Program, mending: Me
     assert "every edit is needed" in text
 
 
+def test_a_plainer_edit_is_shown_with_what_it_changes(original: Program, mending: Mending) -> None:
+    _, title, text = printed(original, replace(mending, alternative=mending.attempts[0])).partition(
+        "The usual way instead: write y += out-of-place\n"
+    )
+    assert title
+    assert "the crash is gone" in text
+    assert "  gradients: off by up to 0.5\n" in text
+    assert "\n-    y += 1\n" in text
+
+
 def test_without_a_repair_that_is_what_is_said(original: Program, mending: Mending) -> None:
     assert "No edit was found that stops the crash." in printed(original, replace(mending, chosen=None))
 
@@ -141,6 +151,12 @@ def test_what_was_tried_has_the_fields_of_the_repair(original: Program, mending:
         name for name in document if name.startswith("same_") or name.endswith("_difference")
     }
     assert [set(tried) for tried in document["tried"]] == [shared, shared]
+
+
+def test_the_plainer_edit_has_the_fields_of_what_was_tried_and_a_diff(original: Program, mending: Mending) -> None:
+    assert mending_document(original, mending)["alternative"] is None
+    document = mending_document(original, replace(mending, alternative=mending.attempts[0]))
+    assert set(document["alternative"]) == {"diff", *document["tried"][0]}
 
 
 def test_a_document_without_a_repair_has_the_same_fields(original: Program, mending: Mending) -> None:
