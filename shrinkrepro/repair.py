@@ -20,6 +20,7 @@ from shrinkrepro.passes.inplace import builder, copied_arguments, forms, moved_b
 from shrinkrepro.passes.syntax import (
     argument,
     canonical,
+    delimited,
     dotted,
     imported,
     last_name,
@@ -409,13 +410,27 @@ def _applied(
     known = facts.values(tree.file.path).get(tree.span(node))
     if known is not None and not _has_tensors(known):
         return
-    here = whole(tree, node)
-    opening, closing = _COMPOSITE.get(known.kind if known is not None else "", ("", ""))
-    if opening:
-        pieces: tuple[Piece, ...] = (opening.format(method=method), here, closing.format())
+    if known is not None and known.text == "None":  # at first: what else it is later nobody has seen
+        made = [_unless_none(tree, node, _with_method(tree, node, kind, method)) for kind in ("tensor", "tuple")]
     else:
-        pieces = (*parenthesised(here, needs_parentheses(tree, node, _LINK)), f".{method}()")
-    yield _repair(tree, tree.statement_around(node), Patch((Edit(here, pieces),), label), kind)
+        made = [_with_method(tree, node, known.kind if known is not None else "tensor", method)]
+    for pieces in made:
+        edit = Edit(whole(tree, node), pieces)
+        yield _repair(tree, tree.statement_around(node), Patch((edit,), label), kind)
+
+
+def _with_method(tree: Tree, node: cst.BaseExpression, kind: str, method: str) -> tuple[Piece, ...]:
+    """A value of some kind with a method applied to it, or to each tensor that it holds."""
+    here = whole(tree, node)
+    if kind in _COMPOSITE:
+        opening, closing = _COMPOSITE[kind]
+        return opening.format(method=method), here, closing.format()
+    return *parenthesised(here, needs_parentheses(tree, node, _LINK)), f".{method}()"
+
+
+def _unless_none(tree: Tree, node: cst.BaseExpression, pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
+    chosen: tuple[Piece, ...] = ("None if ", whole(tree, node), " is None else ", *pieces)
+    return chosen if delimited(tree, node) else ("(", *chosen, ")")
 
 
 _NO_TENSORS = frozenset({"self", "cls", "True", "False", "None", "..."})

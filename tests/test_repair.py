@@ -124,9 +124,16 @@ def test_a_saved_result_is_copied_before_the_operands_are() -> None:
             Value("dict", items=TENSORS),
             ["z = torch.stack({key: value.clone() for key, value in parts.items()})"],
         ),
+        (
+            Value("literal", "None"),
+            [
+                "z = torch.stack(None if parts is None else parts.clone())",
+                "z = torch.stack(None if parts is None else tuple(value.clone() for value in parts))",
+            ],
+        ),
         (Value("literal", "3"), []),
     ],
-    ids=["tensor", "list", "tuple", "dict", "number"],
+    ids=["tensor", "list", "tuple", "dict", "nothing at first", "number"],
 )
 def test_a_copy_has_the_form_that_the_value_needs(value: Value, copied: list[str]) -> None:
     source = "import torch\nz = torch.stack(parts)\nparts[0] += 1\nz.sum().backward()\n"

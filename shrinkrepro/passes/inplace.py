@@ -382,11 +382,31 @@ def _result_to_both(rewrite: _Rewrite, target: _Target, node: cst.Assign) -> Ite
     if same and not target.part:
         yield Form(_patch(rewrite.label, *rewrite.edits), exact=rewrite.lone, fresh=rewrite.fresh)
         return
+    if rewrite.lone and _read_no_more(tree, rewrite.statement, target.base):
+        yield Form(_patch(rewrite.label, *rewrite.edits), exact=True, fresh=rewrite.fresh)
+        return
     yield rewrite.bare()
     if binding is not None and not target.part:
         start = whole(tree, node.value).start
         insertion = Edit(Span(tree.file.path, start, start), (f"{tree.text(target.base)} = ",))
         yield Form(_patch(rewrite.label, *binding, insertion, *rewrite.edits), exact=rewrite.lone, fresh=rewrite.fresh)
+
+
+def _read_no_more(tree: Tree, statement: Statement, base: cst.Name | cst.Attribute) -> bool:
+    """Whether a name is a function's own and is read nowhere behind the statement, not even in the next round."""
+    blocks = (cst.FunctionDef, cst.ClassDef, cst.For, cst.While)
+    function = next((node for node in tree.ancestors(statement.node) if isinstance(node, blocks)), None)
+    if not isinstance(base, cst.Name) or not isinstance(function, cst.FunctionDef):
+        return False
+    own = within(tree, names(tree).bound.get(base.value, ()), function)
+    reads = within(tree, names(tree).read.get(base.value, ()), function)
+    return bool(own) and all(
+        tree.span(node).start < statement.code.end and _function_of(tree, node) is function for node in reads
+    )
+
+
+def _function_of(tree: Tree, node: cst.CSTNode) -> cst.CSTNode | None:
+    return next((around for around in tree.ancestors(node) if isinstance(around, (cst.FunctionDef, cst.Lambda))), None)
 
 
 def _around(rewrite: _Rewrite, label: str, binding: tuple[Edit, ...], start: str, end: str = "") -> Patch:

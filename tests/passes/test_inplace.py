@@ -26,12 +26,16 @@ IMPORTS = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n
 MESSAGE = "one of the variables needed for gradient computation has been modified by an inplace operation"
 
 
-def forms_of(statement: str, before: str = "") -> list[str]:
-    """What the last line of `before` and `statement` becomes by each of its out-of-place forms."""
+def forms_of(statement: str, before: str = "", line: int | None = None) -> list[str]:
+    """What `statement`, which stands behind `before`, becomes by each of the out-of-place forms of its last statement.
+
+    `line` counts the lines of `statement` from 1 and names another than the last one.
+    """
     head = IMPORTS + textwrap.dedent(before)
     program = Program.of(head + statement + "\n")
     tree = parse(program.entry)
-    found = tree.statements[-1]
+    found = tree.statements[-1] if line is None else tree.statement_at(head.count("\n") + line)
+    assert found is not None
     return [patch.apply(program).entry.text.removeprefix(head).strip("\n") for patch in out_of_place(tree, found)]
 
 
@@ -168,6 +172,29 @@ def test_a_parameter_is_assigned_to_without_declaration() -> None:
 def test_under_no_grad_the_result_can_become_a_leaf_again() -> None:
     forms = forms_of("with torch.no_grad():\n    w -= g")
     assert "with torch.no_grad():\n    w = (w - g).requires_grad_()" in forms
+
+
+FUNCTION = "def f(x):\n    y = x.relu_()\n    return {result}\n"
+
+
+def test_a_name_that_is_read_no_more_is_not_bound_again() -> None:
+    made = forms_of(FUNCTION.format(result="y"), line=2)
+    assert made[0] == "def f(x):\n    y = x.relu()\n    return y"
+    assert not any("y = x = " in form for form in made)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (FUNCTION.format(result="x + y"), 2),
+        (FUNCTION.format(result="lambda: x"), 2),
+        ("def f(x, n):\n    for i in range(n):\n        y = x.relu_()\n    return y\n", 3),
+        ("y = x.relu_()\n", 1),
+    ],
+    ids=["read behind", "read by a lambda", "read in the next round", "read by others"],
+)
+def test_a_name_that_may_be_read_again_is_bound_too(text: str, line: int) -> None:
+    assert any("y = x = x.relu()" in form for form in forms_of(text, line=line))
 
 
 def test_a_statement_that_shares_its_line_keeps_its_neighbours() -> None:
