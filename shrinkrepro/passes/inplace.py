@@ -6,7 +6,7 @@ whether it stops or keeps the failure, only a run can tell.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import zip_longest
@@ -15,7 +15,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from shrinkrepro.facts import Facts
-from shrinkrepro.passes.common import names, removal, whole, within, without
+from shrinkrepro.passes.common import descendants, names, removal, whole, within, without
 from shrinkrepro.passes.syntax import (
     argument,
     canonical,
@@ -187,12 +187,21 @@ def forms(tree: Tree, statement: Statement) -> list[Form]:
     """The out-of-place forms of one statement, simplest first; of a compound one, those of its first line."""
     node = statement.node
     writes = [write for call in _calls_of(tree).get(node, ()) if (write := _write(tree, call)) is not None]
+    written = [write.written for write in writes if isinstance(node, cst.Expr) and write.written is not None]
     found: list[Form] = []
     if isinstance(node, cst.AugAssign):
+        written.append(node.target)
         found += _augmented(tree, statement, node)
-    elif isinstance(node, cst.Assign) and any(isinstance(target, cst.Subscript) for target in _assigned(node)):
-        found += _item_assignment(tree, statement, node)
-    return [*found, *_calls(tree, statement, writes)] if writes else found
+    elif isinstance(node, cst.Assign):
+        items = [target for target in _assigned(node) if isinstance(target, cst.Subscript)]
+        written += items
+        found += _item_assignment(tree, statement, node) if items else []
+    found += _calls(tree, statement, writes) if writes else []
+    targets = [target.base for place in written if (target := _target(tree, place)) is not None]
+    if any(_borrowed(tree, statement, base) and _read_no_more(tree, statement, base) for base in targets):
+        # whoever sees the write sees it by another name: whatever binds this one anew loses it
+        found = [replace(form, exact=False) for form in found]
+    return found
 
 
 # ---- augmented assignments and assignments to items
@@ -393,16 +402,54 @@ def _result_to_both(rewrite: _Rewrite, target: _Target, node: cst.Assign) -> Ite
 
 
 def _read_no_more(tree: Tree, statement: Statement, base: cst.Name | cst.Attribute) -> bool:
-    """Whether a name is a function's own and is read nowhere behind the statement, not even in the next round."""
-    blocks = (cst.FunctionDef, cst.ClassDef, cst.For, cst.While)
-    function = next((node for node in tree.ancestors(statement.node) if isinstance(node, blocks)), None)
-    if not isinstance(base, cst.Name) or not isinstance(function, cst.FunctionDef):
+    """Whether nothing reads a name again, once the statement has run, before it is bound anew.
+
+    The name must belong to the function around the statement, or to the module where there is none.
+    """
+    if not isinstance(base, cst.Name):
         return False
-    own = within(tree, names(tree).bound.get(base.value, ()), function)
-    reads = within(tree, names(tree).read.get(base.value, ()), function)
-    return bool(own) and all(
-        tree.span(node).start < statement.code.end and _function_of(tree, node) is function for node in reads
-    )
+    function = _function_of(tree, statement.node)
+    known, scope = names(tree), function or tree.module
+    if not _within_scope(tree, known.bound.get(base.value, ()), scope):
+        return False
+    rounds = [loop for loop in tree.ancestors(statement.node) if isinstance(loop, (cst.For, cst.While))]
+    rounds = [loop for loop in rounds if _function_of(tree, loop) is function]
+    anew = next((n for n, loop in enumerate(rounds) if isinstance(loop, cst.For) and _binds(loop, base.value)), None)
+    for read in _within_scope(tree, known.read.get(base.value, ()), scope):
+        at = tree.span(read)
+        if _function_of(tree, read) is not function or at.start >= statement.code.end:
+            return False
+        if any(at in tree.span(loop) for loop in rounds[:anew]):
+            return False
+    return True
+
+
+def _borrowed(tree: Tree, statement: Statement, base: cst.Name | cst.Attribute) -> bool:
+    """Whether a name is one more for something that has another: an argument, an item of a loop, part of an object."""
+    if not isinstance(base, cst.Name):
+        return False
+    scope = _function_of(tree, statement.node) or tree.module
+    return any(_names_another(tree, node) for node in _within_scope(tree, names(tree).bound.get(base.value, ()), scope))
+
+
+def _names_another(tree: Tree, name: cst.Name) -> bool:
+    """Whether what binds a name gives it something that is there already, and not what a call or operator returns."""
+    for node in tree.ancestors(name):
+        if isinstance(node, (cst.Param, cst.For)):
+            return True
+        if isinstance(node, cst.Assign):
+            return isinstance(node.value, (cst.Name, cst.Attribute, cst.Subscript))
+        if not isinstance(node, (cst.Element, cst.Tuple, cst.List, cst.AssignTarget)):
+            return False
+    return False
+
+
+def _within_scope(tree: Tree, nodes: Iterable[cst.Name], scope: cst.CSTNode) -> tuple[cst.Name, ...]:
+    return tuple(nodes) if scope is tree.module else within(tree, nodes, scope)
+
+
+def _binds(loop: cst.For, name: str) -> bool:
+    return any(isinstance(node, cst.Name) and node.value == name for node in (loop.target, *descendants(loop.target)))
 
 
 def _function_of(tree: Tree, node: cst.CSTNode) -> cst.CSTNode | None:

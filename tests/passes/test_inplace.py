@@ -15,6 +15,7 @@ from shrinkrepro.passes.inplace import (
     FLAGS,
     INPLACE_POSITION,
     NO_COUNTERPART,
+    forms,
     out_of_place,
     out_of_place_elsewhere,
     twins,
@@ -189,12 +190,35 @@ def test_a_name_that_is_read_no_more_is_not_bound_again() -> None:
         (FUNCTION.format(result="x + y"), 2),
         (FUNCTION.format(result="lambda: x"), 2),
         ("def f(x, n):\n    for i in range(n):\n        y = x.relu_()\n    return y\n", 3),
+        ("x = f()\nfor i in range(n):\n    y = x.relu_()\n", 3),
         ("y = x.relu_()\n", 1),
     ],
-    ids=["read behind", "read by a lambda", "read in the next round", "read by others"],
+    ids=["read behind", "read by a lambda", "read in the next round", "read by itself", "bound elsewhere"],
 )
 def test_a_name_that_may_be_read_again_is_bound_too(text: str, line: int) -> None:
     assert any("y = x = x.relu()" in form for form in forms_of(text, line=line))
+
+
+@pytest.mark.parametrize(
+    ("before", "statement", "exact"),
+    [
+        ("for p in net.parameters():\n", "    p.mul_(2)", False),
+        ("for p in net.parameters():\n", "    p -= 2", False),
+        ("def f(x):\n", "    x[0] = 1", False),
+        ("def f():\n    a, b = pair\n", "    a *= 2", False),
+        ("w = net.weight\n", "w.mul_(2)", False),
+        ("def f():\n    y = g()\n", "    y.mul_(2)", True),
+        ("x = f()\nfor i in range(3):\n", "    x.mul_(2)", True),
+        ("for p in net.parameters():\n    for i in range(3):\n", "        p.mul_(2)", True),
+        ("", "self.x.mul_(2)", True),
+        ("", "x.mul_(2)", True),
+    ],
+)
+def test_a_write_to_a_name_that_is_read_no_more_is_lost_when_another_tensor_gets_the_name(
+    before: str, statement: str, exact: bool
+) -> None:
+    tree = parse(Program.of(before + statement + "\n").entry)
+    assert any(form.exact for form in forms(tree, tree.statements[-1])) is exact
 
 
 def test_a_statement_that_shares_its_line_keeps_its_neighbours() -> None:
