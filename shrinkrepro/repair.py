@@ -16,7 +16,7 @@ import libcst as cst
 
 from shrinkrepro.facts import Facts
 from shrinkrepro.passes.common import names, whole
-from shrinkrepro.passes.inplace import builder, copied_arguments, forms, moved_behind
+from shrinkrepro.passes.inplace import builder, copied_arguments, forms, function_of, moved_behind, written
 from shrinkrepro.passes.syntax import (
     argument,
     canonical,
@@ -105,8 +105,37 @@ def _out_of_place(facts: Facts) -> Iterator[Repair]:
     if not isinstance(culprit.node, (cst.Expr, cst.AugAssign)) and not _assigns_item(culprit.node):
         lossy = [form for form in forms(tree, culprit) if not form.exact and not form.fresh]
         yield from (_repair(tree, culprit, form.patch, "out-of-place") for form in lossy)
+    yield from _returned(tree, culprit)
     yield from (repair for repair in exact if repair.kind == "copy")
-    yield from (_repair(tree, culprit, form.patch, "copy") for form in copied_arguments(tree, culprit))
+    if not written(tree, culprit):
+        yield from (_repair(tree, culprit, form.patch, "copy") for form in copied_arguments(tree, culprit))
+
+
+def _returned(tree: Tree, culprit: Statement) -> Iterator[Repair]:
+    """For a hook, whose result takes the place of what it was given: the write out-of-place, its result returned."""
+    function, targets = function_of(tree, culprit.node), written(tree, culprit)
+    if not isinstance(function, cst.FunctionDef) or not targets or not _is_passed_on(tree, function):
+        return
+    returns = (tree.span(node) in tree.span(function) for node in (*tree.walk(cst.Return), *tree.walk(cst.Yield)))
+    if any(returns) or not isinstance(function.body, cst.IndentedBlock):
+        return
+    last = tree.block_of(function.body)[-1]
+    end = last.span.end
+    newline = "" if tree.file.text.endswith("\n", 0, end) else "\n"
+    line = f"{newline}{last.indent}return {tree.text(targets[0])}\n"
+    for form in forms(tree, culprit):
+        if not form.before:
+            label = f"{form.patch.label} and return the result"
+            edits = (*form.patch.edits, Edit(Span(tree.file.path, end, end), (line,)))
+            yield _repair(tree, culprit, Patch(edits, label), "out-of-place")
+
+
+def _is_passed_on(tree: Tree, function: cst.FunctionDef) -> bool:
+    """Whether a function is named somewhere without being called there, as a hook is when it is registered."""
+    name = function.name.value
+    named = names(tree).read.get(name, ())
+    attributes = (node for node in tree.walk(cst.Attribute) if node.attr.value == name)
+    return any(getattr(tree.parents[node], "func", None) is not node for node in (*named, *attributes))
 
 
 def _assigns_item(node: cst.CSTNode) -> bool:

@@ -238,6 +238,38 @@ def test_a_module_that_writes_because_it_was_built_so_is_built_otherwise() -> No
     assert changed_lines(program, first) == "act = nn.ReLU()"
 
 
+HOOK = """
+    import torch
+    def hook(module, inputs, output):
+        seen.append(output)
+        if gain != 1:
+            {write}
+    {use}
+    y.sum().backward()
+"""
+HANDLE = "net.register_forward_hook(hook)"
+
+
+@pytest.mark.parametrize(
+    ("write", "made"),
+    [
+        ("output *= gain", "output = output * gain\nreturn output"),
+        ("output.mul_(gain)", "output = output.mul(gain)\nreturn output"),
+        ("seen[-1] *= gain", "seen[-1] = seen[-1] * gain\nreturn seen[-1]"),
+    ],
+)
+def test_a_hook_returns_what_it_wrote(write: str, made: str) -> None:
+    source = HOOK.format(write=write, use=HANDLE)
+    assert made in found(source, (HANDLE,), (write,), ("y.sum().backward()",), kind="out-of-place")
+
+
+@pytest.mark.parametrize("use", ["hook(net, (x,), y)", "self.hook(net, (x,), y)"])
+def test_a_function_that_is_only_called_does_not_return_what_it_wrote(use: str) -> None:
+    source = HOOK.format(write="output *= gain", use=use)
+    made = found(source, (use,), ("output *= gain",), ("y.sum().backward()",), kind="out-of-place")
+    assert not any("return" in lines for lines in made)
+
+
 def test_a_write_whose_result_is_used_before_the_backward_stays_where_it_is() -> None:
     source = """
         y = w.exp()

@@ -95,12 +95,14 @@ class Form:
     """One way to write an in-place statement out-of-place.
 
     `exact`: whoever reads the tensor under the same name afterwards sees the values that the in-place statement would
-    have left. `fresh`: it still writes in place, but into a copy that nobody else holds.
+    have left. `fresh`: it still writes in place, but into a copy that nobody else holds. `before`: the statement stays,
+    that copy is made before it.
     """
 
     patch: Patch
     exact: bool
     fresh: bool = False
+    before: bool = False
 
 
 @dataclass(frozen=True)
@@ -186,22 +188,36 @@ def twins(program: Program, facts: Facts) -> list[Patch]:
 def forms(tree: Tree, statement: Statement) -> list[Form]:
     """The out-of-place forms of one statement, simplest first; of a compound one, those of its first line."""
     node = statement.node
-    writes = [write for call in _calls_of(tree).get(node, ()) if (write := _write(tree, call)) is not None]
-    written = [write.written for write in writes if isinstance(node, cst.Expr) and write.written is not None]
+    writes = _writes(tree, statement)
     found: list[Form] = []
     if isinstance(node, cst.AugAssign):
-        written.append(node.target)
         found += _augmented(tree, statement, node)
-    elif isinstance(node, cst.Assign):
-        items = [target for target in _assigned(node) if isinstance(target, cst.Subscript)]
-        written += items
-        found += _item_assignment(tree, statement, node) if items else []
+    elif isinstance(node, cst.Assign) and any(isinstance(target, cst.Subscript) for target in _assigned(node)):
+        found += _item_assignment(tree, statement, node)
     found += _calls(tree, statement, writes) if writes else []
-    targets = [target.base for place in written if (target := _target(tree, place)) is not None]
+    targets = [target.base for place in written(tree, statement) if (target := _target(tree, place)) is not None]
     if any(_borrowed(tree, statement, base) and _read_no_more(tree, statement, base) for base in targets):
         # whoever sees the write sees it by another name: whatever binds this one anew loses it
         found = [replace(form, exact=False) for form in found]
     return found
+
+
+def written(tree: Tree, statement: Statement) -> list[cst.BaseExpression]:
+    """What a statement that does nothing else can be seen to write to."""
+    node = statement.node
+    if isinstance(node, cst.AugAssign):
+        return [node.target]
+    if isinstance(node, cst.Assign):
+        return [target for target in _assigned(node) if isinstance(target, cst.Subscript)]
+    if isinstance(node, cst.Expr):
+        return [write.written for write in _writes(tree, statement) if write.written is not None]
+    return []
+
+
+def _writes(tree: Tree, statement: Statement) -> list[_Write]:
+    """The calls of a statement that can be seen to write."""
+    calls = _calls_of(tree).get(statement.node, ())
+    return [write for call in calls if (write := _write(tree, call)) is not None]
 
 
 # ---- augmented assignments and assignments to items
@@ -408,16 +424,16 @@ def _read_no_more(tree: Tree, statement: Statement, base: cst.Name | cst.Attribu
     """
     if not isinstance(base, cst.Name):
         return False
-    function = _function_of(tree, statement.node)
+    function = function_of(tree, statement.node)
     known, scope = names(tree), function or tree.module
     if not _within_scope(tree, known.bound.get(base.value, ()), scope):
         return False
     rounds = [loop for loop in tree.ancestors(statement.node) if isinstance(loop, (cst.For, cst.While))]
-    rounds = [loop for loop in rounds if _function_of(tree, loop) is function]
+    rounds = [loop for loop in rounds if function_of(tree, loop) is function]
     anew = next((n for n, loop in enumerate(rounds) if isinstance(loop, cst.For) and _binds(loop, base.value)), None)
     for read in _within_scope(tree, known.read.get(base.value, ()), scope):
         at = tree.span(read)
-        if _function_of(tree, read) is not function or at.start >= statement.code.end:
+        if function_of(tree, read) is not function or at.start >= statement.code.end:
             return False
         if any(at in tree.span(loop) for loop in rounds[:anew]):
             return False
@@ -428,7 +444,7 @@ def _borrowed(tree: Tree, statement: Statement, base: cst.Name | cst.Attribute) 
     """Whether a name is one more for something that has another: an argument, an item of a loop, part of an object."""
     if not isinstance(base, cst.Name):
         return False
-    scope = _function_of(tree, statement.node) or tree.module
+    scope = function_of(tree, statement.node) or tree.module
     return any(_names_another(tree, node) for node in _within_scope(tree, names(tree).bound.get(base.value, ()), scope))
 
 
@@ -452,7 +468,8 @@ def _binds(loop: cst.For, name: str) -> bool:
     return any(isinstance(node, cst.Name) and node.value == name for node in (loop.target, *descendants(loop.target)))
 
 
-def _function_of(tree: Tree, node: cst.CSTNode) -> cst.CSTNode | None:
+def function_of(tree: Tree, node: cst.CSTNode) -> cst.CSTNode | None:
+    """The function or lambda that a node is part of."""
     return next((around for around in tree.ancestors(node) if isinstance(around, (cst.FunctionDef, cst.Lambda))), None)
 
 
@@ -636,7 +653,7 @@ def _copy_form(
     shown = ", ".join(_shown(tree, node) for node in copied)
     insertion = Edit(Span(statement.code.path, at, at), tuple(pieces))
     label = f"copy {shown} before the write{', into a new parameter' if start else ''}"
-    return Form(_patch(label, *more, insertion), exact=True, fresh=True)
+    return Form(_patch(label, *more, insertion), exact=True, fresh=True, before=True)
 
 
 def copied_arguments(tree: Tree, statement: Statement) -> list[Form]:
