@@ -370,6 +370,7 @@ def _detached(facts: Facts, trace: Trace) -> Iterator[Repair]:
                     label = f"detach {_shown(tree, part)}, which is carried over"
                     everything += _applied(facts, tree, part, "detach", label, "detach")
     yield from everything
+    yield from _detached_results(facts, trace)
     innermost = [place.stack[0] for place in trace.carried if place.stack]
     firsts = [repair for repair in everything if any(_on(repair, frame) for frame in innermost)]
     if len({(repair.file, repair.line) for repair in firsts}) > 1:
@@ -377,6 +378,16 @@ def _detached(facts: Facts, trace: Trace) -> Iterator[Repair]:
         yield Repair(
             Patch(edits, "detach all that is carried over"), "detach", firsts[0].file, firsts[0].line, firsts[0].source
         )
+
+
+def _detached_results(facts: Facts, trace: Trace) -> Iterator[Repair]:
+    """What the calls return in which the tensor was saved, cut off from its graph, where the graph is carried over."""
+    for frame in trace.saved.stack[1:_LEVELS] if trace.saved is not None and trace.carried else ():
+        tree = facts.tree(frame.file)
+        for node in _operations(tree, frame):
+            known = facts.values(frame.file).get(tree.span(node))
+            if isinstance(node, cst.Call) and known is not None and known.text != "None":
+                yield from _applied(facts, tree, node, "detach", f"detach {_shown(tree, node)}", "detach")
 
 
 def _on(repair: Repair, frame: Frame) -> bool:

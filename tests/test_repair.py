@@ -353,6 +353,29 @@ def test_what_is_carried_over_is_cut_off_from_its_graph() -> None:
     assert made == ["state = cell(x.detach(), state)", "state = cell(x, state.detach())"]
 
 
+def test_what_a_call_returns_is_cut_off_where_its_graph_is_carried_over() -> None:
+    source = """
+        import torch
+        def f(x):
+            return net(x)
+        value = f(data)
+        for target in targets:
+            loss = value - target
+            loss.backward(retain_graph=True)
+            opt.step()
+    """
+    made = found(
+        source,
+        ("net(x)", "f(data)"),
+        ("opt.step()",),
+        ("loss.backward(retain_graph=True)",),
+        kind="detach",
+        carried=("value - target",),
+        values={"f(data)": TENSOR},
+    )
+    assert "value = f(data).detach()" in made
+
+
 def test_each_rewrite_is_proposed_once() -> None:
     program = Program.of(textwrap.dedent(STRAIGHT), "train.py")
     saved = place(program, "w.exp() * w")

@@ -68,6 +68,11 @@ _LIKE = {
     "zero_": "zeros_like",
     "fill_": "full_like",
 }
+# fmt: off
+_DRAWN = frozenset({
+    "bernoulli_", "cauchy_", "exponential_", "geometric_", "log_normal_", "normal_", "random_", "uniform_",
+})
+# fmt: on
 _PRECEDENCE: tuple[tuple[type[cst.BaseBinaryOp], ...], ...] = (
     (cst.BitOr,),
     (cst.BitXor,),
@@ -539,6 +544,8 @@ def _method_write(tree: Tree, call: cst.Call, func: cst.Attribute) -> _Write:
         if call.args:
             inside += (", ", Span(here.path, tree.span(call.args[0]).start, tree.span(call.args[-1]).end))
         return _Write(call, receiver, (Edit(tree.span(call), (f"{torch}.{_LIKE[name]}(", *inside, ")")),))
+    if name in _DRAWN and torch:
+        return _Write(call, receiver, (Edit(here, (f"{torch}.empty_like(", here, ")")),), fresh=True)
     if name in NO_COUNTERPART:
         return _Write(call, receiver, (Edit(tree.span(func.attr), (f"clone().{name}",)),), fresh=True)
     return _Write(call, receiver, (Edit(tree.span(func.attr), (name[:-1],)),))
@@ -660,7 +667,7 @@ def copied_arguments(tree: Tree, statement: Statement) -> list[Form]:
     """For a statement that does not show what it writes to: each tensor that it may pass on, copied before."""
     calls = _calls_of(tree).get(statement.node, ())
     passed = [arg.value for call in calls for arg in call.args if isinstance(arg.value, (cst.Name, cst.Attribute))]
-    first = {dotted(node): node for node in reversed(passed)}
+    first = {dotted(node): node for node in reversed(passed) if dotted(node) not in _defined(tree)}
     return [form for node in reversed(first.values()) for form in _copied_before(tree, statement, [node])]
 
 

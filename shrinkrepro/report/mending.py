@@ -31,7 +31,12 @@ def mending_text(original: Program, mending: Mending, *, colour: bool, table: bo
         title = "The repair" if len(chosen.repairs) == 1 else f"The repair, of {len(chosen.repairs)} edits"
         parts += _described(original, mending, chosen, title, colour=colour)
     if mending.alternative is not None:
-        parts += [Text(), *_described(original, mending, mending.alternative, "The usual way instead", colour=colour)]
+        parts += [
+            Text(),
+            *_described(
+                original, mending, mending.alternative, "A plainer edit, if you want what it changes", colour=colour
+            ),
+        ]
     parts += [Text(f"note: {note}", "yellow") for note in mending.notes]
     return Group(*parts)
 

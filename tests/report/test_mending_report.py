@@ -116,7 +116,7 @@ def test_several_edits_that_are_all_needed_say_so(original: Program, mending: Me
 
 def test_a_plainer_edit_is_shown_with_what_it_changes(original: Program, mending: Mending) -> None:
     _, title, text = printed(original, replace(mending, alternative=mending.attempts[0])).partition(
-        "The usual way instead: write y += out-of-place\n"
+        "A plainer edit, if you want what it changes: write y += out-of-place\n"
     )
     assert title
     assert "the crash is gone" in text
