@@ -59,12 +59,13 @@ def measure(case: Path) -> list[str]:
         tried, patched = (Path(shutil.copytree(case, Path(folder, name))) for name in ("tried", "patched"))
         program = load_script(labels["entry"], labels["args"], cwd=str(tried))
         started = time.monotonic()
-        mending = bisect(program, Options(timeout=120)).mending
+        bisected = bisect(program, Options(timeout=120))
+        mending = bisected.mending
         seconds = time.monotonic() - started
         chosen = mending.chosen
         if chosen is None:
             return ["no", "", "", "", "", "", str(len(mending.attempts)), str(mending.runs), f"{seconds:.0f}", ""]
-        diff = patch(changes(program, chosen.program))
+        diff = patch(changes(bisected.explanation.program, chosen.program))
         subprocess.run(["patch", "-p1", "--quiet"], input=diff, cwd=patched, check=True)
         return [
             "yes",

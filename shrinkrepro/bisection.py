@@ -66,10 +66,10 @@ class Trials:
     runs: int = 0
     _reference: Report | None = field(default=None, repr=False)
 
-    def reference(self) -> Report:
+    def reference(self, ahead: Iterable[Job] = ()) -> Report:
         """The run of the original that copies each tensor as it is saved, so that no write can break it."""
         if self._reference is None:
-            self._reference = self._run(self._proving(self.program, reference=True))
+            self._reference = self._run(self._proving(self.program, reference=True), ahead)
         return self._reference
 
     def prove(
@@ -79,8 +79,9 @@ class Trials:
 
         `ahead` are the candidates that will probably be asked for next.
         """
-        reference = self.reference()
-        report = self._run(self._proving(candidate), (self._proving(program) for program in ahead))
+        job, others = self._proving(candidate), [self._proving(program) for program in ahead]
+        reference = self.reference([job, *others])
+        report = self._run(job, others)
         limited = any(repair.limits for repair in made)
         return report, prove(report, reference, self.number, limited=limited)
 

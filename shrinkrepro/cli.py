@@ -8,6 +8,8 @@ Modules that import libcst or rich are imported only once a script is to be run,
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -179,7 +181,7 @@ def _explain(timeout: float, jobs: int | None, tries: int, **rest: Any) -> Exit:
 @click.command("shrinkrepro bisect", context_settings=_SETTINGS, epilog="Exit statuses: docs/exit-codes.md.")
 @_shared
 @click.option("--patch", "patch_file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-              help="Write the repair to FILE, for `patch -p1` in the script's folder.")  # fmt: skip
+              help="Write the repair to FILE, for `patch -p1` or `git apply`.")  # fmt: skip
 @click.option("--apply", "apply_it", is_flag=True,
               help="Make the repair in the script's files, if it is proven; backups are FILE.orig.")  # fmt: skip
 def _bisect(patch_file: Path | None, apply_it: bool, timeout: float, jobs: int | None, tries: int, **rest: Any) -> Exit:
@@ -229,7 +231,7 @@ def bisect_and_write(request: Request, options: Options, patch_file: Path | None
     with Progress(err, request.path, found) as progress:
         bisected = bisect(program, options, [progress])
     show(out, Text())
-    show(out, mending_text(program, bisected.mending, colour=out.is_terminal))
+    show(out, mending_text(bisected.explanation.program, bisected.mending, colour=out.is_terminal))
     status, said = _repaired(bisected, patch_file, apply_it=apply_it)
     for line in said:
         show(err if request.as_json else out, Text(line))
@@ -238,18 +240,27 @@ def bisect_and_write(request: Request, options: Options, patch_file: Path | None
     return status
 
 
+def _patching(root: str, patch_file: Path) -> str:
+    """The command that applies a patch of the files below `root`."""
+    folder = os.path.relpath(root)
+    there = [] if folder == os.curdir else ["-d", shlex.quote(folder)]
+    return " ".join(["patch -p1", *there, "<", shlex.quote(str(patch_file))])
+
+
 def _repaired(bisected: Bisected, patch_file: Path | None, *, apply_it: bool) -> tuple[Exit, list[str]]:
     """Write the repair where asked to: the exit status, and a line for each thing done or left undone."""
     from shrinkrepro.report.patch import apply, changes, write_patch
 
-    chosen, said = bisected.mending.chosen, list[str]()
+    program, chosen, said = bisected.explanation.program, bisected.mending.chosen, list[str]()
     if chosen is None or not (patch_file or apply_it):
         return bisected.exit, said
     try:
-        made = changes(bisected.explanation.program, chosen.program)
+        made = changes(program, chosen.program)
         if patch_file is not None:
             write_patch(made, patch_file)
-            said.append(f"patch written to {patch_file}")
+            said.append(
+                f"patch written to {patch_file}; apply it with: {_patching(program.invocation.root, patch_file)}"
+            )
         if apply_it and not chosen.proof.complete:
             said.append("nothing was applied: the repair changes numbers; if you want that, write it with --patch")
             return Exit.NOT_REPAIRED, said

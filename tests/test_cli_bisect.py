@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ import pytest
 from shrinkrepro.cli import main
 from shrinkrepro.errors import Exit
 
+CORPUS = Path(__file__).resolve().parent.parent / "corpus"
 SCRIPT = """\
 import torch
 x = torch.ones(2, requires_grad=True)
@@ -21,11 +23,12 @@ y.sum().backward()
 MENDED = SCRIPT.replace("y += 1", "y = y + 1")
 
 
-def bisect(script: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run the command on the script, in the script's folder."""
+def bisect(script: Path, *options: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the command on the script, in the script's folder or another one above it."""
+    place = folder or script.parent
     return subprocess.run(
-        [sys.executable, "-m", "shrinkrepro", "bisect", script.name, *options],
-        cwd=script.parent,
+        [sys.executable, "-m", "shrinkrepro", "bisect", str(script.relative_to(place)), *options],
+        cwd=place,
         capture_output=True,
         text=True,
         check=False,
@@ -76,6 +79,18 @@ def test_a_proven_repair_is_applied_and_written(script: Path) -> None:
     assert script.with_name("train.py.orig").read_text(encoding="utf-8") == SCRIPT
     assert script.with_name("fix.patch").read_text(encoding="utf-8") == document["repair"]["diff"]
     assert bisect(script).returncode == Exit.NOT_REPRODUCED
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("patch") is None, reason="the command patch is not here")
+def test_a_patch_of_a_library_beside_the_script_is_applied_by_the_command_that_is_told(tmp_path: Path) -> None:
+    """The library is found when the script puts its folder on the path; the patch starts from the folder of both."""
+    folder = tmp_path / "a case"
+    shutil.copytree(CORPUS / "203-path-of-a-library", folder)
+    done = bisect(folder / "scripts" / "train.py", "--patch", "fix.patch", folder=tmp_path)
+    command = done.stdout.partition("patch written to fix.patch; apply it with: ")[2]
+    subprocess.run(command, shell=True, cwd=tmp_path, check=True)
+    assert "factor = factor.clamp(max=1.0)" in (folder / "src" / "wave_tools" / "model.py").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
