@@ -23,7 +23,7 @@ def backend() -> Iterator[Shared]:
 
 @pytest.mark.large
 @pytest.mark.parametrize("number", range(8))
-def test_a_planted_write_is_mended_with_the_loss_and_the_gradients_of_the_reference(
+def test_a_planted_write_is_what_is_mended_with_the_loss_and_the_gradients_of_the_reference(
     backend: Shared, number: int
 ) -> None:
     generated = program(SEED, number, moves=30, faults=1)
@@ -31,6 +31,10 @@ def test_a_planted_write_is_mended_with_the_loss_and_the_gradients_of_the_refere
     assert mending.chosen is not None
     assert mending.chosen.proof.complete
     assert mending.runs <= 40
+    planted = generated.truth.culprit if generated.truth else None
+    written = [repair for repair in mending.chosen.repairs if repair.kind in ("constructor", "out-of-place", "copy")]
+    assert planted is not None
+    assert all((repair.file, repair.line) == (planted.file, planted.line) for repair in written)
 
 
 @pytest.mark.large
