@@ -231,7 +231,7 @@ def _moves(facts: Facts, trace: Trace) -> Iterator[Repair]:
             yield moved
             limit = _inputs(facts)
             if limit is not None:
-                label = f"{moved.patch.label}, limited to the gradients of its own step"
+                label = f"{moved.patch.label}, given `inputs=`"
                 yield replace(moved, patch=Patch((*moved.patch.edits, limit), label), limits=True)
 
 
