@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -277,6 +278,30 @@ def test_the_planted_write_among_harmless_ones_is_the_one_that_is_edited(planted
 
 
 @pytest.mark.slow
+def test_an_average_of_weights_is_not_lost_to_a_loop_variable(tmp_path: Path) -> None:
+    """`slow = slow.lerp(...)` would stop the crash and the average: at this rate no loss of four steps shows it."""
+    text = """
+        import copy
+        import torch
+        torch.manual_seed(0)
+        student = torch.nn.Linear(4, 4)
+        teacher = copy.deepcopy(student).requires_grad_(False)
+        opt = torch.optim.SGD(student.parameters(), lr=0.01)
+        for step in range(4):
+            loss = teacher(student(torch.randn(8, 4))).pow(2).mean()
+            for slow, fast in zip(teacher.parameters(), student.parameters()):
+                slow.lerp_(fast.detach(), 1e-6)
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+    """
+    mending = run(textwrap.dedent(text), tmp_path)
+    assert mending.chosen is not None
+    assert mending.chosen.proof.complete
+    assert "        slow.lerp_(fast.detach(), 1e-6)\n" in mending.chosen.program.entry.text
+
+
+@pytest.mark.slow
 def test_an_alias_that_must_see_the_write_keeps_seeing_it(tmp_path: Path) -> None:
     """Written out-of-place, the sum would not change with `y`: only a copy of what is saved leaves the loss alone."""
     text = (
@@ -291,7 +316,16 @@ def test_an_alias_that_must_see_the_write_keeps_seeing_it(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["013-moco-queue", "017-cosine-head-normalise", "028-two-culprits-router"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        "001-gan-step-order",
+        "013-moco-queue",
+        "017-cosine-head-normalise",
+        "028-two-culprits-router",
+        "107-hook-scales-gate",
+    ],
+)
 def test_a_case_has_a_proven_repair(case: str) -> None:
     entry = next(CORPUS.joinpath(case).glob("[!g]*.py"))
     mending = bisect(load_script(str(entry)), Options(timeout=300)).mending
