@@ -224,7 +224,7 @@ def _search(trials: Trials, trace: Trace | None) -> Iterator[Attempt]:
             yield Attempt(made, candidate, proof)
             trace = _further(trials, state, repair, candidate, report) if len(made) < _MOST_EDITS else None
             if trace is not None:
-                changes = proof.loss is not None and not proof.loss.same
+                changes = repair.kind in _CUTS or _known_to_change(proof)
                 heapq.heappush(waiting, (changes, len(made), next(order), _State(candidate, made, trace, report)))
 
 
@@ -267,6 +267,10 @@ def _further(trials: Trials, state: _State, repair: Repair, candidate: Program, 
     if trace is None or not trace.mutations:
         return None
     return trace if later or _blamed(candidate, trace) != _blamed(state.program, state.trace) else None
+
+
+def _known_to_change(proof: Proof) -> bool:
+    return any(part is not None and not part.same for part in (proof.loss, proof.gradients))
 
 
 def _words(report: Report) -> str:
