@@ -28,6 +28,9 @@ SINGLE_THREADED = {
     "PYTHONDONTWRITEBYTECODE": "1",
 }
 _MEMORY, _ROOM = "/dev/shm", 2 << 30
+# Data loaders make sockets among their temporary files, whose whole names may have 103 characters (107 on Linux). What
+# comes below the place of the scratch folder takes up to 63 of them.
+_LONGEST_PLACE = 40
 _PACKAGE_PARENT = str(Path(__file__).resolve().parents[2])
 _START = (
     "import sys; sys.path[0] = {parent!r}; from shrinkrepro.runtime.supervisor import main; sys.path.pop(0);"
@@ -40,15 +43,21 @@ _PATIENCE = 30.0
 
 
 def _scratch_place() -> str:
-    """Where TMPDIR says, else memory if there is room (making a file costs 0.01 ms there), else the system's choice."""
-    if os.environ.get("TMPDIR"):
-        return tempfile.gettempdir()
+    """Where TMPDIR says, else memory if there is room (making a file costs 0.01 ms there), else the system's choice.
+
+    A place with too long a name for sockets is left out as long as there is another.
+    """
+    named = [tempfile.gettempdir()] if os.environ.get("TMPDIR") else []
+    places = [*named, *([_MEMORY] if _roomy(_MEMORY) else []), tempfile.gettempdir(), "/tmp"]
+    return next((place for place in places if len(place) <= _LONGEST_PLACE and os.access(place, os.W_OK)), places[0])
+
+
+def _roomy(folder: str) -> bool:
     try:
-        space = os.statvfs(_MEMORY)
+        space = os.statvfs(folder)
     except OSError:
-        return tempfile.gettempdir()
-    roomy = space.f_bavail * space.f_frsize >= _ROOM
-    return _MEMORY if roomy and os.access(_MEMORY, os.W_OK | os.X_OK) else tempfile.gettempdir()
+        return False
+    return space.f_bavail * space.f_frsize >= _ROOM and os.access(folder, os.W_OK | os.X_OK)
 
 
 class Zygote:
@@ -123,7 +132,7 @@ class Zygote:
     def _start(self) -> None:
         ours, theirs = socket.socketpair()
         # made by the zygote, which is also there to remove it when this process is killed
-        self._folder = str(Path(_scratch_place(), f"shrinkrepro-{uuid.uuid4().hex}"))
+        self._folder = str(Path(_scratch_place(), f"shrinkrepro-{uuid.uuid4().hex[:8]}"))
         code = _START.format(parent=_PACKAGE_PARENT, fd=theirs.fileno(), folder=self._folder)
         self._process = subprocess.Popen(
             [sys.executable, "-c", code],

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -556,3 +557,28 @@ time.sleep(1000)
     process.wait()
     assert within(5, lambda: not any(Path(f"/proc/{pid}/stat").exists() for pid in family))
     assert within(5, lambda: not folder.exists())
+
+
+def test_data_loaders_find_room_for_their_sockets_however_long_the_name_of_the_temporary_folder_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = tmp_path / ("d" * 100)
+    deep.mkdir()
+    monkeypatch.setenv("TMPDIR", str(deep))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    text = """
+        import torch
+        for batch in torch.utils.data.DataLoader(torch.ones(2, 1), num_workers=1):
+            pass
+    """
+    with Zygote() as zygote:
+        zygote.preload(("torch",))
+        assert run(zygote, job(tmp_path, text)).outcome == "finished"
+
+
+def test_a_short_temporary_folder_that_the_user_names_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        monkeypatch.setenv("TMPDIR", folder)
+        monkeypatch.setattr(tempfile, "tempdir", None)
+        with Zygote():
+            assert within(10, lambda: any(Path(folder).glob("shrinkrepro-*")))
