@@ -10,8 +10,12 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import signal
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,6 +28,7 @@ from shrinkrepro.errors import MEANING, Exit, ShrinkReproError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from shrinkrepro.isolation.backend import Backend
     from shrinkrepro.pipeline import Options
     from shrinkrepro.program.source import Program
     from shrinkrepro.results import Bisected, Explanation, Result
@@ -138,8 +143,9 @@ def _shared(command: Command) -> Command:
     "shrinkrepro",
     context_settings=_SETTINGS,
     epilog="`shrinkrepro explain SCRIPT` stops after the explanation, `shrinkrepro bisect SCRIPT` finds a repair; see "
-    "`shrinkrepro explain --help` and `shrinkrepro bisect --help`. A script that is itself called explain or bisect is "
-    "given as ./explain or ./bisect. Exit statuses: docs/exit-codes.md.",
+    "`shrinkrepro explain --help` and `shrinkrepro bisect --help`. `shrinkrepro list` shows the reductions that were "
+    "cut off, `shrinkrepro clean` forgets them. A script that is itself called explain, bisect, list or clean is "
+    "given as ./explain. Exit statuses: docs/exit-codes.md.",
 )
 @_shared
 @click.option("--output", "-o", type=click.Path(path_type=Path), metavar="PATH",
@@ -149,8 +155,18 @@ def _shared(command: Command) -> Command:
 @click.option("--same", "sameness", type=click.Choice(["statement", "op", "any"]), default="statement",
               show_default=True, help="What must stay the same: the statement that writes in place, "
               "its operator, or only the kind of error.")  # fmt: skip
+@click.option("--resume", is_flag=True,
+              help="Go on from where an earlier run of the same command was cut off.")  # fmt: skip
 def _reduce(
-    output: Path | None, timeout: float, budget: float | None, jobs: int | None, sameness: Any, tries: int, **rest: Any
+    output: Path | None,
+    timeout: float,
+    budget: float | None,
+    jobs: int | None,
+    sameness: Any,
+    tries: int,
+    *,
+    resume: bool,
+    **rest: Any,
 ) -> Exit:
     """Explain PyTorch's "modified by an inplace operation" error in SCRIPT, and shrink it to a minimal repro.
 
@@ -163,7 +179,31 @@ def _reduce(
     from shrinkrepro.pipeline import Options
 
     options = Options(timeout=timeout, budget=budget, jobs=jobs, sameness=sameness, tries=tries)
-    return reduce_and_write(Request(**rest), options, output)
+    return reduce_and_write(Request(**rest), options, output, resume=resume)
+
+
+@click.command("shrinkrepro list", context_settings=_SETTINGS)
+def _list() -> Exit:
+    """List the reductions that were cut off and can be taken up again with --resume, and those that go on."""
+    from datetime import datetime
+
+    from shrinkrepro.journal import all_in, journals
+
+    for unfinished in all_in(journals()):
+        known, started = unfinished.heading, datetime.fromtimestamp(unfinished.heading.started)
+        size = "nothing smaller yet" if unfinished.tokens is None else f"{unfinished.tokens} tokens so far"
+        state = "running" if unfinished.running else "cut off"
+        click.echo(f"{Path(known.folder, known.script)}: {state}, {size}, started {started:%Y-%m-%d %H:%M}")
+    return Exit.DONE
+
+
+@click.command("shrinkrepro clean", context_settings=_SETTINGS)
+def _clean() -> Exit:
+    """Forget the reductions that were cut off; those that go on are left alone."""
+    from shrinkrepro.journal import clean, journals
+
+    click.echo(f"forgotten: {clean(journals())}")
+    return Exit.DONE
 
 
 @click.command("shrinkrepro explain", context_settings=_SETTINGS, epilog="Exit statuses: docs/exit-codes.md.")
@@ -272,28 +312,100 @@ def _repaired(bisected: Bisected, patch_file: Path | None, *, apply_it: bool) ->
     return bisected.exit, said
 
 
-def reduce_and_write(request: Request, options: Options, output: Path | None) -> Exit:
+def reduce_and_write(request: Request, options: Options, output: Path | None, *, resume: bool) -> Exit:
     """Reduce the script, write the smallest program, show what was found."""
-    from shrinkrepro.pipeline import reduce
+    from shrinkrepro.pipeline import Explained, reduce
+    from shrinkrepro.reduction.engine import Adopted
     from shrinkrepro.report.console import Progress, explanation_text, result_text, show
     from shrinkrepro.report.json import to_document
-    from shrinkrepro.report.script import check_output, default_output
+    from shrinkrepro.report.script import Draft, check_output, default_output
 
     program = request.program()
     target = output or default_output(request.path)
     check_output(program, target)
     out, err = request.consoles()
+    draft = Draft(target)
+    explanations: list[Explanation] = []
 
     def found(explanation: Explanation) -> None:
         show(err if request.as_json else out, explanation_text(explanation))
 
-    with Progress(err, request.path, found) as progress:
-        result = reduce(program, options, [progress])
-    result, status = _written(result, target)
+    def keep(event: object) -> None:
+        if isinstance(event, Explained):
+            explanations.append(event.explanation)
+        elif isinstance(event, Adopted):
+            draft.keep(event.program, explanations[0])
+
+    with _journal(request, program, options, err, resume=resume) as (start, write_down):
+        try:
+            with Progress(err, request.path, found) as progress:
+                result = reduce(program, options, [keep, write_down, progress], start=start)
+        except KeyboardInterrupt:
+            if draft.file is None:
+                raise
+            raise ShrinkReproError(
+                Exit.INTERRUPTED,
+                f"interrupted; the smallest program so far is {draft.file}, not checked in a fresh interpreter; "
+                "--resume goes on from there",
+            ) from None
+        result, status = _written(result, target)
+        draft.replaced_by(result.reduced)
     if request.as_json:
         _print_json(to_document(result))
     show(out, result_text(result, colour=out.is_terminal))
     return status
+
+
+@contextmanager
+def _journal(
+    request: Request, program: Program, options: Options, err: Console, *, resume: bool
+) -> Iterator[tuple[Callable[[], Backend], Callable[[object], None]]]:
+    """How to start a backend whose runs are written down, and who is to hear of the programs that are adopted.
+
+    The journal stays when the reduction does not come to its end: with Ctrl-C, with --budget, with the machine.
+    """
+    from rich.text import Text
+
+    from shrinkrepro.isolation.journaled import Journaled
+    from shrinkrepro.isolation.zygote import Zygote
+    from shrinkrepro.journal import Journal, all_in, identity, journals
+    from shrinkrepro.reduction.engine import Adopted, Stopped
+    from shrinkrepro.report.console import show
+    from shrinkrepro.report.environment import versions
+
+    settings = (options.timeout, options.sameness, options.tries)
+    known, folder, reports = identity(program, settings, versions()), journals(), dict[str, deque[str]]()
+    journal = None
+    try:
+        if resume:
+            journal, reports = Journal.resume(folder, known) or (None, reports)
+            if journal is None:
+                show(err, Text("nothing to go on from: no run of the same command was cut off; beginning anew"))
+        elif any(one.heading.identity == known and not one.running for one in all_in(folder)):
+            show(err, Text("an earlier run of this was cut off; --resume goes on from there"))
+        journal = journal or Journal.begin(folder, program, known, request.path)
+    except OSError as problem:
+        show(err, Text(f"this run cannot be resumed, should it be cut off: {problem}"))
+        yield Zygote, lambda event: None
+        return
+    done = False
+
+    def write_down(event: object) -> None:
+        nonlocal done
+        if isinstance(event, Adopted):
+            journal.adopted(event.size)
+        elif isinstance(event, Stopped):
+            done = event.reason == "fixpoint"
+
+    try:
+        yield lambda: Journaled(Zygote(), journal.report, reports), write_down
+    except ShrinkReproError as problem:
+        done = problem.exit is not Exit.INTERRUPTED
+        raise
+    finally:
+        if journal.problem is not None:
+            show(err, Text(f"this run cannot be resumed: {journal.problem}"))
+        journal.close(done=done or journal.problem is not None)
 
 
 def _written(result: Result, target: Path) -> tuple[Result, Exit]:
@@ -312,9 +424,29 @@ def _written(result: Result, target: Path) -> tuple[Result, Exit]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line (that of this process when None) and return its exit status."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    from shrinkrepro.report.stream import enduring_output
+
+    with _ended_as_by_ctrl_c(), enduring_output():
+        return _run(list(sys.argv[1:] if arguments is None else arguments))
+
+
+@contextmanager
+def _ended_as_by_ctrl_c() -> Iterator[None]:
+    """Within, the wish to end us (SIGTERM) and a terminal that was closed (SIGHUP) do what Ctrl-C does."""
+    signals = [number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None]
+    if threading.current_thread() is not threading.main_thread():
+        signals = []  # only the main thread may say what signals do
+    before = {number: signal.signal(number, signal.default_int_handler) for number in signals}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+def _run(words: list[str]) -> int:
     own = words[: words.index("--")] if "--" in words else words
-    named = {"explain": _explain, "bisect": _bisect}.get(words[0]) if words else None
+    named = {"explain": _explain, "bisect": _bisect, "list": _list, "clean": _clean}.get(words[0]) if words else None
     command = named or _reduce
     try:
         status = Exit(command.main(words[1:] if named else words, prog_name=command.name, standalone_mode=False))

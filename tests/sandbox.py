@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import stat
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Callable
@@ -41,25 +43,26 @@ def within(seconds: float, condition: Callable[[], bool]) -> bool:
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A copy of a corpus case in a temporary folder, beside an output folder and a folder for temporary files."""
+    """A copy of a corpus case in a temporary folder, beside an output folder; `scratch` is for temporary files.
+
+    The name of `scratch` is short, as names of sockets in it must be.
+    """
 
     top: Path
+    scratch: Path
     mark: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @classmethod
     def of(cls, case: str, top: Path) -> Sandbox:
         shutil.copytree(CORPUS / case, top / "case")
-        for name in ("output", "scratch"):
-            (top / name).mkdir()
-        return cls(top)
+        (top / "output").mkdir()
+        scratch = Path(tempfile.mkdtemp())
+        atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+        return cls(top, scratch)
 
     @property
     def case(self) -> Path:
         return self.top / "case"
-
-    @property
-    def scratch(self) -> Path:
-        return self.top / "scratch"
 
     def command(self, script: str, *options: str) -> list[str]:
         """The command line that reduces a script of the case."""
@@ -70,7 +73,8 @@ class Sandbox:
         """An environment by which every process of the run can be recognised, with temporary files in the sandbox."""
         package = str(CORPUS.parent)
         paths = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
-        return {**os.environ, "PYTHONPATH": paths, "TMPDIR": str(self.scratch), _MARK: self.mark}
+        places = {"PYTHONPATH": paths, "TMPDIR": str(self.scratch), "SHRINKREPRO_STATE": str(self.top / "state")}
+        return {**os.environ, **places, _MARK: self.mark}
 
     def processes(self) -> list[int]:
         """The processes of the run that exist, those that have ended but were not waited for left out."""

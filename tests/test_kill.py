@@ -1,7 +1,11 @@
-"""kill -9 at any moment: no process stays, no file of the user has changed, nothing is left in the temporary folder."""
+"""kill -9 at any moment: no process stays, no file of the user has changed, nothing is left in the temporary folder.
+
+And what was found is not lost: `--resume` ends where an undisturbed run does.
+"""
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
@@ -56,3 +60,33 @@ def test_a_killed_reduction_leaves_nothing_behind(tmp_path: Path, duration: floa
     assert within(5, lambda: not sandbox.processes()), "a process goes on"
     assert snapshot(sandbox.case) == before
     assert list(sandbox.scratch.iterdir()) == []
+
+
+def reduced(sandbox: Sandbox, *options: str) -> str:
+    """The smallest program that a run to the end finds."""
+    done = subprocess.run(
+        sandbox.command("train.py", "--json", *options), env=sandbox.environment(), capture_output=True, check=True
+    )
+    source: str = json.loads(done.stdout)["reduced"]["source"]
+    return source
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, float]:
+    """What an undisturbed run finds, and in how many seconds."""
+    started = time.monotonic()
+    found = reduced(Sandbox.of(CASE, tmp_path_factory.mktemp("undisturbed")))
+    return found, time.monotonic() - started
+
+
+@pytest.mark.parametrize("percent", [40, 70])
+def test_a_killed_reduction_can_be_taken_up_again(
+    tmp_path: Path, undisturbed: tuple[str, float], percent: float
+) -> None:
+    expected, seconds = undisturbed
+    sandbox = Sandbox.of(CASE, tmp_path)
+    process = start(sandbox)
+    time.sleep(seconds * percent / 100)
+    process.kill()
+    process.wait()
+    assert reduced(sandbox, "--resume") == expected

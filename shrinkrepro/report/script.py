@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from shrinkrepro.errors import Exit, ShrinkReproError
@@ -40,6 +42,11 @@ def check_output(program: Program, output: Path) -> None:
                 Exit.OUTPUT_EXISTS,
                 f"{path} exists and was not written by shrinkrepro; move it away, or name another file with --output",
             )
+    folder, main = output.with_suffix(""), destination(program, output)
+    if main != output and not main.exists() and folder.is_dir() and any(folder.iterdir()):
+        raise ShrinkReproError(
+            Exit.OUTPUT_EXISTS, f"{folder} holds other files; move it away, or name another file with --output"
+        )
     try:
         with tempfile.TemporaryFile(dir=output.parent):
             pass
@@ -75,13 +82,70 @@ def write(reduced: Reduced, explanation: Explanation, output: Path) -> Path:
 
     Raises OSError when that fails.
     """
-    main = destination(reduced.program, output)
-    for file in reduced.program:
-        entry = file.path == reduced.program.invocation.entry
-        path = main if entry else output.with_suffix("") / PurePosixPath(file.path)
+    _write_all(reduced.program, header(reduced, explanation), output)
+    return destination(reduced.program, output)
+
+
+@dataclass
+class Draft:
+    """Keeps the smallest program so far on disk, with a header that says so, while the search goes on.
+
+    `output` is as for `write`, `file` the file to run, once there is one. Where writing fails `problem` says why, and
+    nothing more is written.
+    """
+
+    output: Path
+    file: Path | None = None
+    problem: OSError | None = None
+    _written: frozenset[Path] = frozenset()
+
+    def keep(self, program: Program, explanation: Explanation) -> None:
+        """Put `program` in the place of what was there."""
+        if self.problem is None:
+            try:
+                self._leave(_write_all(program, _unfinished_header(explanation), self.output))
+                self.file = destination(program, self.output)
+            except OSError as problem:
+                self.problem = problem
+
+    def replaced_by(self, reduced: Reduced | None) -> None:
+        """Remove what belongs to no file of the final program, or to none at all where there is no such program."""
+        self._leave(frozenset() if reduced is None else frozenset(_paths(reduced.program, self.output).values()))
+
+    def _leave(self, paths: frozenset[Path]) -> None:
+        for path in self._written - paths:
+            path.unlink(missing_ok=True)
+            for folder in path.relative_to(self.output.parent).parents[:-1]:
+                with contextlib.suppress(OSError):  # it holds something else
+                    (self.output.parent / folder).rmdir()
+        self._written = paths
+
+
+def _unfinished_header(explanation: Explanation) -> str:
+    said = " ".join(explanation.failure.message.partition("Hint:")[0].split())
+    return (
+        f"{MARK}the smallest program so far that fails as {explanation.program.invocation.entry} does\n"
+        f"# {said}\n# Not checked in a fresh interpreter yet: the search had not come to its end.\n"
+    )
+
+
+def _paths(program: Program, output: Path) -> dict[str, Path]:
+    """Where each file of a program is written."""
+    entry = program.invocation.entry
+    folder = output.with_suffix("")
+    return {
+        file.path: destination(program, output) if file.path == entry else folder / PurePosixPath(file.path)
+        for file in program
+    }
+
+
+def _write_all(program: Program, header: str, output: Path) -> frozenset[Path]:
+    paths = _paths(program, output)
+    for file in program:
+        path = paths[file.path]
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write_atomically(path, (header(reduced, explanation) if entry else "") + file.text)
-    return main
+        _write_atomically(path, (header if file.path == program.invocation.entry else "") + file.text)
+    return frozenset(paths.values())
 
 
 def _is_ours(path: Path) -> bool:

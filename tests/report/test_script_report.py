@@ -7,7 +7,7 @@ import pytest
 
 from shrinkrepro.errors import Exit, ShrinkReproError
 from shrinkrepro.program.source import Invocation, Program, SourceFile
-from shrinkrepro.report.script import MARK, check_output, default_output, destination, header, write
+from shrinkrepro.report.script import MARK, Draft, check_output, default_output, destination, header, write
 from shrinkrepro.results import Explanation, Result
 
 
@@ -108,3 +108,60 @@ def test_each_of_several_files_is_written_below_that_folder(
     write(several, explanation, tmp_path / "out.py")
     assert (tmp_path / "out" / "models" / "net.py").read_text(encoding="utf-8") == "import torch\n"
     assert (tmp_path / "out" / "train.py").read_text(encoding="utf-8").startswith(MARK)
+
+
+def files_in(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def of_files(**texts: str) -> Program:
+    files = tuple(SourceFile.original(f"{name}.py".replace("__", "/"), text) for name, text in texts.items())
+    return Program(files, Invocation("/", files[0].path, "/"))
+
+
+def test_the_smallest_program_so_far_says_what_it_is(explanation: Explanation, tmp_path: Path) -> None:
+    draft = Draft(tmp_path / "out.py")
+    draft.keep(of_files(train="x = 1\n"), explanation)
+    text = (tmp_path / "out.py").read_text()
+    assert text.startswith(f"{MARK}the smallest program so far")
+    assert text.endswith("\nx = 1\n")
+    assert draft.file == tmp_path / "out.py"
+
+
+def test_of_an_earlier_draft_only_what_the_next_one_has_stays(explanation: Explanation, tmp_path: Path) -> None:
+    draft = Draft(tmp_path / "out.py")
+    draft.keep(of_files(train="import lib.a\n", lib__a="a = 1\n", lib__b="b = 1\n"), explanation)
+    assert files_in(tmp_path) == {"out/train.py", "out/lib/a.py", "out/lib/b.py"}
+    draft.keep(of_files(train="import lib.a\n", lib__a="a = 1\n"), explanation)
+    assert files_in(tmp_path) == {"out/train.py", "out/lib/a.py"}
+    draft.keep(of_files(train="a = 1\n"), explanation)
+    assert [path.name for path in tmp_path.iterdir()] == ["out.py"]
+
+
+def test_files_of_others_beside_a_draft_stay(explanation: Explanation, tmp_path: Path) -> None:
+    draft = Draft(tmp_path / "out.py")
+    draft.keep(of_files(train="import lib.a\n", lib__a="a = 1\n"), explanation)
+    (tmp_path / "out" / "lib" / "notes.txt").write_text("mine")
+    draft.keep(of_files(train="a = 1\n"), explanation)
+    assert files_in(tmp_path) == {"out.py", "out/lib/notes.txt"}
+
+
+def test_a_draft_goes_when_no_program_holds(explanation: Explanation, tmp_path: Path) -> None:
+    draft = Draft(tmp_path / "out.py")
+    draft.keep(of_files(train="a = 1\n"), explanation)
+    draft.replaced_by(None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_draft_that_cannot_be_written_is_given_up(explanation: Explanation, tmp_path: Path) -> None:
+    draft = Draft(tmp_path / "missing" / "deeper" / "out.py")
+    (tmp_path / "missing").write_text("a file")
+    draft.keep(of_files(train="a = 1\n"), explanation)
+    assert draft.problem is not None and draft.file is None
+
+
+def test_a_folder_with_other_files_is_no_place_for_a_program_of_several(program: Program, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    several = replace(program, files=(*program.files, SourceFile.original("lib.py", "a = 1\n")))
+    assert refusal(several, tmp_path / "out.py") is Exit.OUTPUT_EXISTS
