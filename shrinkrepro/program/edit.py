@@ -82,6 +82,22 @@ def deletion(span: Span, block: Block | None = None) -> Edit:
     return Edit(span, (), block)
 
 
+def copied(span: Span, edits: Sequence[Edit]) -> tuple[Piece, ...]:
+    """The pieces that copy `span` with the edits made that lie inside it: in this copy, and nowhere else."""
+    pieces: list[Piece] = []
+    position = span.start
+    for edit in sorted((edit for edit in edits if edit.span in span), key=_order):
+        if edit.span.start < position:  # inside what an edit before it took out
+            continue
+        pieces.append(Span(span.path, position, edit.span.start))
+        inner = [other for other in edits if _copied(other, edit)]
+        for piece in edit.replacement:
+            pieces += [piece] if isinstance(piece, str) else copied(piece, inner)
+        position = edit.span.end
+    pieces.append(Span(span.path, position, span.end))
+    return tuple(piece for piece in pieces if isinstance(piece, str) or not piece.empty)
+
+
 def conflicting(patches: Iterable[Patch]) -> bool:
     """Whether the patches contradict each other."""
     try:

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from strategies import MARK, dedented, edits, programs
 
-from shrinkrepro.program.edit import Conflict, Edit, Patch, conflicting, deletion
+from shrinkrepro.program.edit import Conflict, Edit, Patch, conflicting, copied, deletion
 from shrinkrepro.program.source import Program, Span, original_lines
 from shrinkrepro.program.tree import Statement, parse
 
@@ -280,3 +280,26 @@ def test_patches_of_several_files_change_each_of_them() -> None:
 
 def test_text_written_in_a_test_is_dedented() -> None:
     assert dedented("\n    a\n      b\n") == "a\n  b\n"
+
+
+def test_a_copy_can_have_edits_that_the_original_and_other_copies_do_not_have() -> None:
+    text = "f(x)\n"
+    pieces = copied(span(text, "f(x)\n"), [Edit(span(text, "x"), ("z",))])
+    end = Span(PATH, len(text), len(text))
+    assert applied(text, Edit(end, (*pieces, span(text, "f(x)\n")))) == "f(x)\nf(z)\nf(x)\n"
+
+
+def test_edits_of_a_copy_nest_as_those_of_a_patch_do() -> None:
+    text = "f(x) + 1\n"
+    unwrapped, renamed = Edit(span(text, "f(x)"), (span(text, "x"),)), Edit(span(text, "x"), ("z",))
+    pieces = copied(span(text, text), [unwrapped, renamed])
+    end = Span(PATH, len(text), len(text))
+    assert applied(text, Edit(end, pieces)) == "f(x) + 1\nz + 1\n"
+
+
+def test_what_a_copy_with_edits_takes_from_the_original_keeps_its_origin() -> None:
+    text = "a\nf(x)\n"
+    program = Program.of(text)
+    pieces = copied(span(text, "f(x)\n"), [Edit(span(text, "x"), ("z",))])
+    moved = Patch((Edit(Span(PATH, 0, 0), pieces),)).apply(program)
+    assert original_lines(moved, Span(PATH, 0, 4), program) == {(PATH, 2)}
