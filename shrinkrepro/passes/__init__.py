@@ -15,6 +15,7 @@ from shrinkrepro.passes.calls import (
     method_to_operator,
     module_to_method,
 )
+from shrinkrepro.passes.classes import classes_to_bases, dissolve_classes
 from shrinkrepro.passes.devices import (
     devices_to_cpu,
     drop_anomaly_mode,
@@ -34,7 +35,7 @@ from shrinkrepro.passes.functions import (
 )
 from shrinkrepro.passes.gradients import detach_instead_of_no_grad
 from shrinkrepro.passes.imports import canonical_imports, drop_unused_imports
-from shrinkrepro.passes.inlining import dissolve_classes, inline_functions
+from shrinkrepro.passes.inlining import inline_functions
 from shrinkrepro.passes.inplace import out_of_place_elsewhere
 from shrinkrepro.passes.layers import (
     bypass_calls,
@@ -108,6 +109,7 @@ PASSES = (
     detach_instead_of_no_grad,
     inline_functions,
     dissolve_classes,
+    classes_to_bases,
     inline_next,
     inline_variables,
     merge_names,

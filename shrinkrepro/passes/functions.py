@@ -217,21 +217,32 @@ def calls(function: Function, facts: Facts) -> list[tuple[Tree, cst.Call]]:
     """The calls that look like calls of `function`.
 
     By its name; a constructor by the name of its class and by `super().__init__` of classes derived from it;
-    `forward` and `__call__` also by the names of what is assigned from calls of the class.
+    `forward` and `__call__` also as `Net()(x)` and by the names of what is assigned from calls of the class. What a
+    class calls of its base, as `super().forward`, is no method of its own.
     """
     wanted = {function.node.name.value}
     constructors: set[str] = set()
+    made = ""
     if function.owner is not None and function.node.name.value == "__init__":
         wanted, constructors = {function.owner.name.value}, {function.owner.name.value}
     elif function.owner is not None and function.node.name.value in ("forward", "__call__"):
-        wanted |= _instances(function.owner.name.value, facts)
+        made = function.owner.name.value
+        wanted |= _instances(made, facts)
     found = []
     for tree in facts.trees:
         for call in tree.walk(cst.Call):
             derived = constructors and last_name(call.func) == "__init__" and _bases(tree, call) & constructors
-            if last_name(call.func) in wanted or derived:
+            new = isinstance(call.func, cst.Call) and made != "" and last_name(call.func.func) == made
+            named = last_name(call.func) in wanted and not _of_another_base(tree, call, function)
+            if named or derived or new:
                 found.append((tree, call))
     return found
+
+
+def _of_another_base(tree: Tree, call: cst.Call, function: Function) -> bool:
+    """Whether a call goes to a base that the class of `function` is not: `super().forward(x)` in a class without it."""
+    through_base = m.matches(call.func, m.Attribute(value=m.Call(func=m.Name("super"))))
+    return through_base and (function.owner is None or function.owner.name.value not in _bases(tree, call))
 
 
 def _instances(name: str, facts: Facts) -> set[str]:

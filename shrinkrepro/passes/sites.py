@@ -1,0 +1,312 @@
+"""Where functions are called, what their parameters stand for there, and how their bodies are copied to that place."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+import libcst.matchers as m
+
+from shrinkrepro.passes.common import names, reindented, simple, whole, within, without
+from shrinkrepro.passes.functions import Function, parameters
+from shrinkrepro.passes.syntax import argument, dotted, needs_parentheses, standalone
+from shrinkrepro.program.edit import Edit, Piece, copied
+from shrinkrepro.program.source import Span
+from shrinkrepro.program.tree import Statement, Tree
+
+_BINDS_NAMES = (cst.Lambda, cst.GeneratorExp, cst.ListComp, cst.SetComp, cst.DictComp)
+_INNER = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
+_SUPER = m.Call(func=m.Name("super"))
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A parameter and what it stands for. For `f(*pair)`: all parameters that the elements of `pair` stand for."""
+
+    names: tuple[str, ...]
+    value: cst.BaseExpression
+    unpacked: bool = False
+
+
+@dataclass(frozen=True)
+class Passed:
+    """What a call passes: an expression for each parameter, and the arguments that `*args` and `**options` collect."""
+
+    bindings: tuple[Binding, ...] = ()
+    collected: tuple[tuple[str, tuple[cst.Arg, ...]], ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """A use of a function, the statement that it is part of, and the function or module that this statement belongs to.
+
+    `use` is the expression whose value the function makes: a call, or an attribute for a property. `receiver` is what
+    stands for the object, when the function is a method.
+    """
+
+    use: cst.BaseExpression
+    statement: Statement
+    scope: cst.CSTNode
+    passed: Passed
+    receiver: cst.BaseExpression | None
+
+
+@dataclass(frozen=True, eq=False)
+class Copy:
+    """The body of a function as it stands at a site: `edits` are made in the copy, `heading` binds its parameters.
+
+    `names` are the names that its variables have there.
+    """
+
+    tree: Tree
+    heading: tuple[Piece, ...]
+    edits: tuple[Edit, ...]
+    names: frozenset[str]
+
+    def lines(self, statements: Sequence[Statement], indent: str) -> tuple[Piece, ...]:
+        """The lines of some statements of the body, brought to an indentation."""
+        return tuple(piece for statement in statements for piece in self._line(statement, indent))
+
+    def expression(self, node: cst.BaseExpression, place: cst.CSTNode | None = None) -> tuple[Piece, ...]:
+        """An expression of the body, in parentheses if it needs any in the place of `place`."""
+        needed = place is not None and needs_parentheses(self.tree, node, self.tree.parents[place])
+        pieces = self.part(whole(self.tree, node))
+        return ("(", *pieces, ")") if needed else pieces
+
+    def part(self, span: Span) -> tuple[Piece, ...]:
+        """A part of the body."""
+        return copied(span, self.edits)
+
+    def _line(self, statement: Statement, indent: str) -> tuple[Piece, ...]:
+        lines = statement.span
+        moved = () if statement.indent == indent else reindented(self.tree, lines, statement.indent, indent)
+        ending = () if self.tree.file.text.endswith("\n", lines.start, lines.end) else ("\n",)
+        pieces = copied(lines, (*self.edits, *moved))
+        return (*pieces, *ending) if pieces else ()
+
+
+def own_nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Every node inside `node` that is not part of a function or class inside it."""
+    for child in node.children:
+        if not isinstance(child, _INNER):
+            yield child
+            yield from own_nodes(child)
+
+
+def members(tree: Tree, suite: cst.BaseSuite) -> tuple[Statement, ...] | None:
+    """The statements of a block; None when some of them share a line."""
+    found = tree.block_of(suite)
+    return found if all(on_own_lines(statement) for statement in found) else None
+
+
+def on_own_lines(statement: Statement) -> bool:
+    """Whether nothing else stands on the lines of a statement."""
+    return statement.span.start + len(statement.indent) == statement.code.start
+
+
+def site_of(
+    tree: Tree, use: cst.BaseExpression, passed: Passed | None, receiver: cst.BaseExpression | None
+) -> Site | None:
+    """The place where a function is used; None when its body cannot be put before the statement of that place."""
+    if passed is None or tree.inside(use, *_BINDS_NAMES):
+        return None
+    statement = tree.statement_around(use)
+    if not on_own_lines(statement) or isinstance(statement.node, cst.While):
+        return None
+    return Site(use, statement, scope_of(tree, use), passed, receiver)
+
+
+def scope_of(tree: Tree, node: cst.CSTNode) -> cst.CSTNode:
+    """The function or module that a node belongs to."""
+    return next(around for around in tree.ancestors(node) if isinstance(around, (cst.FunctionDef, cst.Module)))
+
+
+def passed_by(function: Function, call: cst.Call) -> Passed | None:
+    """What each parameter stands for in a call; None when that cannot be told."""
+    listed = parameters(function)
+    plain = [parameter for parameter in listed if not parameter.node.star]
+    spread = [arg for arg in call.args if arg.star]
+    if spread and (len(plain) < len(listed) or spread != [call.args[-1]] or spread[0].star != "*"):
+        return None
+    taken: set[cst.Arg] = set(spread)
+    bindings, missing = [], []
+    for parameter in plain:
+        found = argument(call, parameter.name, parameter.position)
+        value = parameter.node.default if found is None else found.value
+        taken |= set() if found is None else {found}
+        if found is None and spread and parameter.position is not None:
+            missing.append(parameter.name)
+        elif value is None:
+            return None
+        else:
+            bindings.append(Binding((parameter.name,), value))
+    if missing:
+        bindings.append(Binding(tuple(missing), spread[0].value, unpacked=True))
+    rest = [arg for arg in call.args if arg not in taken]
+    collected = []
+    for parameter in listed:
+        if parameter.node.star:
+            wanted = parameter.node.star == "**"
+            arguments = tuple(arg for arg in rest if (arg.keyword is not None) == wanted)
+            rest = [arg for arg in rest if arg not in arguments]
+            collected.append((parameter.name, arguments))
+    return None if rest or bool(spread) != bool(missing) else Passed(tuple(bindings), tuple(collected))
+
+
+def receiver_of(function: Function, call: cst.Call) -> cst.BaseExpression | None:
+    """What stands for the object in a call of a method: `net` in `net.forward(x)` and in `net(x)`.
+
+    In `super().forward(x)`, it is what the calling method calls the object that it belongs to.
+    """
+    if not function.bound:
+        return None
+    if not isinstance(call.func, cst.Attribute) or call.func.attr.value != function.node.name.value:
+        return call.func
+    if m.matches(call.func.value, _SUPER):
+        caller = scope_of(function.tree, call)
+        listed = caller.params.params if isinstance(caller, cst.FunctionDef) else ()
+        return listed[0].name if listed else call.func.value
+    return call.func.value
+
+
+def self_of(function: Function) -> str | None:
+    """What a method calls the object that it belongs to; None for a function."""
+    listed = (*function.node.params.posonly_params, *function.node.params.params)
+    return listed[0].name.value if function.bound and listed else None
+
+
+def uses_of_self(function: Function) -> tuple[cst.Name, ...]:
+    """Where a method reads the object that it belongs to."""
+    return within(function.tree, names(function.tree).read.get(self_of(function) or "", ()), function.node.body)
+
+
+def _captures(function: Function, site: Site) -> bool:
+    """Whether a name that the function takes from outside is a variable of the caller, and so another one there."""
+    tree, scope = function.tree, site.scope
+    if isinstance(scope, cst.Module) or scope in tree.ancestors(function.node):
+        return False
+    free = {name for name, uses in names(tree).read.items() if within(tree, uses, function.node.body)}
+    here = {name for name, nodes in names(tree).bound.items() if within(tree, nodes, scope)}
+    return bool((free - local_names(function)) & here)
+
+
+def local_names(function: Function) -> set[str]:
+    """The parameters and variables of a function."""
+    tree, node = function.tree, function.node
+    return {name for name, nodes in names(tree).bound.items() if within(tree, nodes, node.params, node.body)}
+
+
+def copy_for(function: Function, site: Site, taken: Collection[str] = ()) -> Copy | None:
+    """The body of a function as it has to stand at a site; None when it cannot stand there.
+
+    Its variables get new names where the caller, or `taken`, has the same. A parameter that stands for a name or a
+    literal is replaced by it; others are assigned first.
+    """
+    tree, body = function.tree, function.node.body
+    spread = [_spread(function, name, arguments) for name, arguments in site.passed.collected]
+    if _captures(function, site) or None in spread:
+        return None
+    bindings, placed = _bindings(function, site)
+    new = _new_names(function, site, placed, taken)
+    edits = [edit for found in spread for edit in found or ()]
+    for name, value in placed.items():
+        for use in within(tree, names(tree).read.get(name, ()), body):
+            edits += [Edit(whole(tree, use), standalone(tree, value, use))] if dotted(value) != name else []
+    for name, name_there in new.items():
+        for use in within(tree, (*names(tree).read.get(name, ()), *names(tree).bound.get(name, ())), body):
+            edits += [Edit(tree.span(use), (name_there,))] if name_there != name else []
+    heading = [piece for binding in bindings for piece in _assignment(tree, site, binding, new)]
+    return Copy(tree, tuple(heading), tuple(edits), frozenset(new.values()))
+
+
+def _bindings(function: Function, site: Site) -> tuple[list[Binding], dict[str, cst.BaseExpression]]:
+    """The parameters to assign, and those to replace by what they stand for; the object of a method is one of them."""
+    tree, me = function.tree, self_of(function)
+    bindings = list(site.passed.bindings)
+    if me is not None and site.receiver is not None and uses_of_self(function):
+        bindings.insert(0, Binding((me,), site.receiver))
+    placed = {
+        binding.names[0]: binding.value
+        for binding in bindings
+        if _plain(binding, me) and not within(tree, names(tree).bound.get(binding.names[0], ()), function.node.body)
+    }
+    return [binding for binding in bindings if binding.names[0] not in placed], placed
+
+
+def _plain(binding: Binding, me: str | None) -> bool:
+    """Whether what is passed may as well stand wherever the parameter is read."""
+    named = dotted(binding.value) is not None if binding.names == (me,) else isinstance(binding.value, cst.Name)
+    return not binding.unpacked and (named or simple(binding.value))
+
+
+def _assignment(tree: Tree, site: Site, binding: Binding, new: Mapping[str, str]) -> tuple[Piece, ...]:
+    """The line that assigns what is passed to a parameter; nothing where that has the same name already."""
+    targets = ", ".join(new.get(name, name) for name in binding.names)
+    targets += "," if binding.unpacked and len(binding.names) == 1 else ""
+    if dotted(binding.value) == targets:
+        return ()
+    return (site.statement.indent, f"{targets} = ", whole(tree, binding.value), "\n")
+
+
+def _spread(function: Function, name: str, arguments: tuple[cst.Arg, ...]) -> list[Edit] | None:
+    """The edits that pass on the arguments themselves where a function passes on `*args`; None where it does more."""
+    tree, edits = function.tree, []
+    for use in within(tree, names(tree).read.get(name, ()), function.node.body):
+        arg = tree.parents[use]
+        call = tree.parents[arg] if isinstance(arg, cst.Arg) and arg.star else None
+        if not isinstance(arg, cst.Arg) or not isinstance(call, cst.Call):
+            return None
+        if arguments:
+            edits.append(Edit(tree.span(arg), listed(tree, arguments)))
+        else:
+            edits += without(tree, call.args, {call.args.index(arg)})
+    return edits
+
+
+def listed(tree: Tree, nodes: Sequence[cst.CSTNode]) -> tuple[Piece, ...]:
+    """Copies of some nodes, with commas between them."""
+    pieces: list[Piece] = []
+    for node in nodes:
+        pieces += [", ", whole(tree, node)] if pieces else [whole(tree, node)]
+    return tuple(pieces)
+
+
+def _new_names(function: Function, site: Site, placed: Collection[str], taken: Collection[str]) -> dict[str, str]:
+    """The names that the variables of a function have at a site: their own, or else new ones."""
+    own = local_names(function)
+    outside = _names_outside(function, site.scope) | set(taken)
+    new: dict[str, str] = {}
+    for name in sorted(own - set(placed)):
+        if name in outside and not _shared(function, site, name):
+            used = own | outside | set(new.values())
+            new[name] = next(fresh for i in itertools.count(1) if (fresh := f"{name}_{i}") not in used)
+        else:
+            new[name] = name
+    return new
+
+
+def _names_outside(function: Function, scope: cst.CSTNode) -> set[str]:
+    """The names in `scope` outside the function."""
+    tree, found = function.tree, names(function.tree)
+    around, inside = tree.span(scope), tree.span(function.node)
+    return {
+        name
+        for uses in (found.read, found.bound)
+        for name, nodes in uses.items()
+        if any(tree.span(node) in around and tree.span(node) not in inside for node in nodes)
+    }
+
+
+def _shared(function: Function, site: Site, name: str) -> bool:
+    """Whether a parameter and the variable passed for it have the same name and may be the same variable.
+
+    They may when the function does not assign it, or the caller assigns it right then.
+    """
+    tree = function.tree
+    passed = [binding.value for binding in site.passed.bindings if binding.names == (name,)]
+    if [dotted(value) for value in passed] != [name]:
+        return False
+    changed = within(tree, names(tree).bound.get(name, ()), function.node.body)
+    return not changed or any(within(tree, names(tree).bound.get(name, ()), site.statement.node))
