@@ -8,6 +8,7 @@ from shrinkrepro.passes.blocks import (
     shorten_ranges,
     unwrap_blocks,
 )
+from shrinkrepro.passes.callables import apply_decorators, apply_lambdas, apply_partials
 from shrinkrepro.passes.calls import (
     drop_arguments,
     function_to_method,
@@ -35,7 +36,7 @@ from shrinkrepro.passes.functions import (
 )
 from shrinkrepro.passes.gradients import detach_instead_of_no_grad
 from shrinkrepro.passes.imports import canonical_imports, drop_unused_imports
-from shrinkrepro.passes.inlining import inline_functions
+from shrinkrepro.passes.inlining import inline_functions, inline_properties
 from shrinkrepro.passes.inplace import out_of_place_elsewhere
 from shrinkrepro.passes.layers import (
     bypass_calls,
@@ -58,6 +59,7 @@ from shrinkrepro.passes.variables import (
     merge_names,
     reuse_names,
 )
+from shrinkrepro.passes.yields import inline_generators, inline_managers, yields_to_returns
 
 PASSES = (
     strip_layout,
@@ -108,6 +110,13 @@ PASSES = (
     call_named_by_node,
     detach_instead_of_no_grad,
     inline_functions,
+    inline_properties,
+    apply_decorators,
+    apply_lambdas,
+    apply_partials,
+    yields_to_returns,
+    inline_generators,
+    inline_managers,
     dissolve_classes,
     classes_to_bases,
     inline_next,

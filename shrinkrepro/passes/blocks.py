@@ -95,9 +95,9 @@ def unwrap_blocks(program: Program, facts: Facts) -> Iterator[Patch]:
                     yield from _branches(tree, statement, node, facts)
                 case cst.For(asynchronous=None) as node:
                     for heading in _first_turn(tree, node):
-                        yield _one_turn(tree, statement, node, heading)
+                        yield one_turn(tree, statement, node, heading)
                 case cst.While() as node:
-                    yield _one_turn(tree, statement, node, ())
+                    yield one_turn(tree, statement, node, ())
                 case cst.With(asynchronous=None) as node:
                     for heading in _entering(tree, statement, node):
                         yield patch("unwrap a with", *replaced_by_block(tree, statement, node.body, heading))
@@ -199,13 +199,13 @@ def _branches(tree: Tree, statement: Statement, node: cst.If, facts: Facts) -> I
         yield patch("unwrap an if", *replaced_by_block(tree, statement, suite))
 
 
-def _one_turn(tree: Tree, statement: Statement, loop: cst.For | cst.While, heading: tuple[Piece, ...]) -> Patch:
+def one_turn(tree: Tree, statement: Statement, loop: cst.For | cst.While, heading: tuple[Piece, ...]) -> Patch:
     """The patch that leaves one turn of a loop; its `break` and `continue` become `pass`."""
-    jumps = [Edit(jump.code, ("pass",)) for jump in _jumps(tree, loop)]
-    return patch("leave one turn of a loop", *replaced_by_block(tree, statement, loop.body, heading), *jumps)
+    idle = [Edit(jump.code, ("pass",)) for jump in jumps(tree, loop)]
+    return patch("leave one turn of a loop", *replaced_by_block(tree, statement, loop.body, heading), *idle)
 
 
-def _jumps(tree: Tree, loop: cst.For | cst.While) -> Iterator[Statement]:
+def jumps(tree: Tree, loop: cst.For | cst.While) -> Iterator[Statement]:
     """The `break` and `continue` statements that belong to `loop`."""
     for statement in tree.statements:
         if isinstance(statement.node, (cst.Break, cst.Continue)) and statement.code in tree.span(loop.body):

@@ -9,9 +9,10 @@ import libcst as cst
 import libcst.matchers as m
 
 from shrinkrepro.facts import Facts
+from shrinkrepro.passes.bodies import members, own_nodes
 from shrinkrepro.passes.common import names, patch, removal, whole, within
 from shrinkrepro.passes.functions import Function, calls
-from shrinkrepro.passes.sites import Copy, Site, copy_for, members, own_nodes, passed_by, site_of, uses_of_self
+from shrinkrepro.passes.sites import Copy, Site, copy_for, passed_by, site_of, uses_of_self
 from shrinkrepro.passes.syntax import argument, dotted, last_name
 from shrinkrepro.program.edit import Edit, Patch, Piece, deletion
 from shrinkrepro.program.source import Program, Span

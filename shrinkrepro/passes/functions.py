@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 import libcst.matchers as m
@@ -30,9 +30,8 @@ def drop_decorators(program: Program, facts: Facts) -> Iterator[Patch]:
     for tree in reversed(facts.trees):
         nodes = [node for node in tree.spans if isinstance(node, (cst.FunctionDef, cst.ClassDef))]
         for node in reversed(nodes):
-            starts = [tree.span(decorator).start for decorator in node.decorators]
-            for start, end in zip(starts, [*starts[1:], _head(tree, node)], strict=False):
-                yield patch("drop a decorator", deletion(Span(tree.file.path, start, end)))
+            for decorator in node.decorators:
+                yield patch("drop a decorator", without_decorator(tree, node, decorator))
 
 
 def drop_bases(program: Program, facts: Facts) -> Iterator[Patch]:
@@ -159,6 +158,12 @@ def functions(facts: Facts) -> Iterator[Function]:
             yield Function(tree, node, owner if isinstance(owner, cst.ClassDef) else None)
 
 
+def without_decorator(tree: Tree, node: cst.FunctionDef | cst.ClassDef, decorator: cst.Decorator) -> Edit:
+    """The edit that takes a decorator off a function or class."""
+    later = [tree.span(other).start for other in node.decorators if tree.span(other).start > tree.span(decorator).start]
+    return deletion(replace(tree.span(decorator), end=min(later, default=_head(tree, node))))
+
+
 def _head(tree: Tree, node: cst.FunctionDef | cst.ClassDef) -> int:
     """The offset of the `def`, `async def` or `class` of a node, behind its decorators."""
     text = tree.file.text
@@ -227,7 +232,7 @@ def calls(function: Function, facts: Facts) -> list[tuple[Tree, cst.Call]]:
         wanted, constructors = {function.owner.name.value}, {function.owner.name.value}
     elif function.owner is not None and function.node.name.value in ("forward", "__call__"):
         made = function.owner.name.value
-        wanted |= _instances(made, facts)
+        wanted |= instances(made, facts)
     found = []
     for tree in facts.trees:
         for call in tree.walk(cst.Call):
@@ -245,7 +250,7 @@ def _of_another_base(tree: Tree, call: cst.Call, function: Function) -> bool:
     return through_base and (function.owner is None or function.owner.name.value not in _bases(tree, call))
 
 
-def _instances(name: str, facts: Facts) -> set[str]:
+def instances(name: str, facts: Facts) -> set[str]:
     """The last names of what the program assigns from a call of `name`: "encoder" for `self.encoder = Net()`."""
     return {
         last_name(target.target)

@@ -7,28 +7,27 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 import libcst as cst
-import libcst.matchers as m
 
 from shrinkrepro.facts import Facts
-from shrinkrepro.passes.common import patch, removal, simple, whole
-from shrinkrepro.passes.functions import Function, calls, functions
+from shrinkrepro.passes.bodies import idle, movable, portable, result_of, returns
+from shrinkrepro.passes.common import patch, removal, whole
+from shrinkrepro.passes.functions import Function, calls, functions, parameters
 from shrinkrepro.passes.sites import (
+    Binding,
     Copy,
+    Passed,
     Site,
     copy_for,
-    members,
-    own_nodes,
     passed_by,
     receiver_of,
     site_of,
 )
-from shrinkrepro.passes.syntax import dotted, last_name
+from shrinkrepro.passes.syntax import dotted
 from shrinkrepro.program.edit import Edit, Patch, Piece
 from shrinkrepro.program.source import Program
 from shrinkrepro.program.tree import Statement
 
 _MOST_SITES = 4
-_SUPER = m.Call(func=m.Name("super"))
 
 
 def inline_functions(program: Program, facts: Facts) -> Iterator[Patch]:
@@ -83,44 +82,78 @@ def inline_functions(program: Program, facts: Facts) -> Iterator[Patch]:
             z = w * 2
     """
     for function in functions(facts):
-        if function.node.name.value != "__init__" and _movable(function):
+        if function.node.name.value != "__init__" and movable(function):
             sites = _sites(function, facts)
             for kept in _kept(function, sites, facts):
                 yield from _inlined(function, sites, kept, facts)
 
 
-def _movable(function: Function) -> bool:
-    """Whether the body of a function may stand elsewhere: nothing in it depends on being the body of a function.
+def inline_properties(program: Program, facts: Facts) -> Iterator[Patch]:
+    """Put the bodies of a property wherever it is read and assigned.
 
-    Every `return` must end the function or a branch of an `if`, or be the last statement of a `with`.
+    Before:
+        class Net:
+            @property
+            def scale(self):
+                return self.by * 2
+            @scale.setter
+            def scale(self, by):
+                self.by = by
+            size = 1
+        net = Net()
+        net.scale = 3
+        y = net.scale + 1
+    After:
+        class Net:
+            size = 1
+        net = Net()
+        net.by = 3
+        y = (net.by * 2) + 1
     """
-    node = function.node
-    if node.asynchronous is not None or any(last_name(d.decorator) != "staticmethod" for d in node.decorators):
-        return False
-    if not isinstance(node.body, cst.IndentedBlock) or members(function.tree, node.body) is None:
-        return False
-    inner = list(own_nodes(node.body))
-    special = (cst.Yield, cst.Await, cst.Global, cst.Nonlocal)
-    if any(isinstance(found, special) or m.matches(found, _SUPER) for found in inner):
-        return False
-    return all(_ends_branch(function, found) for found in inner if isinstance(found, cst.Return))
+    for getter in functions(facts):
+        if getter.owner is not None and [dotted(d.decorator) for d in getter.node.decorators] == ["property"]:
+            yield from _property_inlined(getter, getter.owner, facts)
 
 
-def _ends_branch(function: Function, result: cst.Return) -> bool:
-    """Whether nothing but branches of `if`, and blocks of `with` that it ends, are around a `return`."""
-    tree = function.tree
-    for around in tree.ancestors(result):
-        if around is function.node:
-            return True
-        if isinstance(around, cst.IndentedBlock):
-            if members(tree, around) is None:
-                return False
-        elif isinstance(around, cst.With):
-            if tree.statement_around(result) is not tree.block_of(around.body)[-1]:
-                return False
-        elif not isinstance(around, (cst.SimpleStatementLine, cst.If, cst.Else)):
-            return False
-    return False
+def _property_inlined(getter: Function, owner: cst.ClassDef, facts: Facts) -> Iterator[Patch]:
+    """The patch that does away with a property, its setter included."""
+    tree, name = getter.tree, getter.node.name.value
+    same = [node for node in owner.body.body if isinstance(node, cst.FunctionDef) and node.name.value == name]
+    setter = next((Function(tree, node, owner) for node in same if node is not getter.node), None)
+    uses = [use for use in tree.walk(cst.Attribute) if use.attr.value == name]
+    written = [use for use in uses if isinstance(tree.parents[use], (cst.AssignTarget, cst.AugAssign))]
+    if len(same) > 2 or not all(portable(Function(tree, node, owner)) for node in same):
+        return
+    if len(uses) > _MOST_SITES or any(tree.span(use) in tree.span(node) for use in uses for node in same):
+        return
+    edits: list[Edit] | None = [removal(tree, tree.statement_of[node]) for node in same]
+    for use in uses:
+        made = _set_at(setter, use) if use in written else _got_at(getter, use, facts)
+        edits = None if edits is None or made is None else edits + made
+    if edits is not None:
+        yield patch(f"inline {name}", *edits)
+
+
+def _got_at(getter: Function, use: cst.Attribute, facts: Facts) -> list[Edit] | None:
+    """The edits that put the body of a property where it is read; None when it cannot stand there."""
+    site = site_of(getter.tree, use, Passed(), use.value)
+    return None if site is None else _at_statement(getter, [site], None, facts)
+
+
+def _set_at(setter: Function | None, use: cst.Attribute) -> list[Edit] | None:
+    """The edit that puts the body of a setter where the property is assigned; None when it cannot stand there."""
+    listed = [] if setter is None else parameters(setter)
+    statement = None if setter is None else setter.tree.statement_around(use)
+    if setter is None or statement is None or len(listed) != 1 or returns(setter.node.body):
+        return None
+    match statement.node:
+        case cst.Assign(targets=[_], value=value):
+            site = site_of(setter.tree, value, Passed((Binding((listed[0].name,), value),)), use.value)
+            copy = None if site is None else copy_for(setter, site)
+            if copy is not None:
+                body = setter.tree.block_of(setter.node.body)
+                return [Edit(statement.span, (*copy.heading, *copy.lines(body, statement.indent)))]
+    return None
 
 
 def _sites(function: Function, facts: Facts) -> tuple[Site, ...]:
@@ -165,12 +198,12 @@ def _at_statement(function: Function, sites: Sequence[Site], kept: Site | None, 
     """The edits that put the body of a function at each of its uses in one statement; None when that cannot be."""
     copies: list[Copy] = []
     for site in sites:
-        taken = {name for copy in copies for name in copy.names}
+        taken = {name for copy in copies for name in copy.names.values()}
         copy = copy_for(function, site, taken)
         if copy is None:
             return None
         copies.append(copy if kept in (None, site) else _without_culprit(copy, facts))
-    if _result(function) is not None or not _returns(function.node.body):
+    if result_of(function) is not None or not returns(function.node.body):
         return _before(function, sites, copies)
     statement = sites[0].statement
     if len(sites) > 1 or statement.compound:
@@ -189,24 +222,9 @@ def _without_culprit(copy: Copy, facts: Facts) -> Copy:
     return replace(copy, edits=(*copy.edits, gone))
 
 
-def _returns(body: cst.CSTNode) -> bool:
-    """Whether a block returns from its function."""
-    return any(isinstance(node, cst.Return) for node in own_nodes(body))
-
-
-def _result(function: Function) -> cst.Return | None:
-    """The `return` at the end of a function, when it is the only one."""
-    body = function.node.body
-    ends = [node for node in own_nodes(body) if isinstance(node, cst.Return)]
-    match body.body[-1]:
-        case cst.SimpleStatementLine(body=[cst.Return() as result]) if len(ends) == 1:
-            return result
-    return None
-
-
 def _before(function: Function, sites: Sequence[Site], copies: Sequence[Copy]) -> list[Edit]:
     """The edits that put a body which runs from top to bottom before a statement, and its results into the calls."""
-    tree, result = function.tree, _result(function)
+    tree, result = function.tree, result_of(function)
     value = None if result is None else result.value
     body = tree.block_of(function.node.body)
     statement, edits = sites[0].statement, []
@@ -216,7 +234,7 @@ def _before(function: Function, sites: Sequence[Site], copies: Sequence[Copy]) -
         before = (*before, *copy.heading, *lines)
         pieces: tuple[Piece, ...] = ("None",) if value is None else copy.expression(value, site.use)
         edits.append(Edit(whole(tree, site.use), pieces))
-    if is_statement(sites[0]) and _idle(value):
+    if is_statement(sites[0]) and idle(value):
         return [Edit(statement.span, before) if before else removal(tree, statement)]
     return [*edits, Edit(replace(statement.span, end=statement.span.start), before)] if before else edits
 
@@ -224,11 +242,6 @@ def _before(function: Function, sites: Sequence[Site], copies: Sequence[Copy]) -
 def is_statement(site: Site) -> bool:
     """Whether a call is a statement of its own, whose value goes nowhere."""
     return isinstance(site.statement.node, cst.Expr) and site.statement.node.value is site.use
-
-
-def _idle(value: cst.BaseExpression | None) -> bool:
-    """Whether an expression does nothing where its value is not used."""
-    return value is None or simple(value) or dotted(value) is not None
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,9 +262,9 @@ class _Branches:
             node, before = statement.node, self.copy.lines(statements[:position], indent)
             if isinstance(node, cst.Return):
                 return (*before, *self._end(node.value, indent))
-            if isinstance(node, cst.If) and _returns(node):
+            if isinstance(node, cst.If) and returns(node):
                 return (*before, *self._branches(node, statements[position + 1 :], indent))
-            if isinstance(node, cst.With) and _returns(node.body):
+            if isinstance(node, cst.With) and returns(node.body):
                 head = self.copy.part(tree.header(node))
                 return (*before, indent, *head, "\n", *self.block(tree.block_of(node.body), f"{indent}    "))
         return (*self.copy.lines(statements, indent), *self._end(None, indent))
@@ -282,7 +295,7 @@ class _Branches:
     def _end(self, value: cst.BaseExpression | None, indent: str) -> tuple[Piece, ...]:
         """The statement of the site, with a value in place of the call."""
         code, use = self.site.statement.code, whole(self.copy.tree, self.site.use)
-        if is_statement(self.site) and _idle(value):
+        if is_statement(self.site) and idle(value):
             return (indent, "pass\n")
         pieces = ("None",) if value is None else self.copy.expression(value, self.site.use)
         return (indent, replace(code, end=use.start), *pieces, replace(code, start=use.end), "\n")

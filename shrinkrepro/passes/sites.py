@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import libcst as cst
 import libcst.matchers as m
 
+from shrinkrepro.passes.bodies import on_own_lines
 from shrinkrepro.passes.common import names, reindented, simple, whole, within, without
 from shrinkrepro.passes.functions import Function, parameters
 from shrinkrepro.passes.syntax import argument, dotted, needs_parentheses, standalone
@@ -17,7 +19,6 @@ from shrinkrepro.program.source import Span
 from shrinkrepro.program.tree import Statement, Tree
 
 _BINDS_NAMES = (cst.Lambda, cst.GeneratorExp, cst.ListComp, cst.SetComp, cst.DictComp)
-_INNER = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
 _SUPER = m.Call(func=m.Name("super"))
 
 
@@ -35,7 +36,7 @@ class Passed:
     """What a call passes: an expression for each parameter, and the arguments that `*args` and `**options` collect."""
 
     bindings: tuple[Binding, ...] = ()
-    collected: tuple[tuple[str, tuple[cst.Arg, ...]], ...] = ()
+    collected: tuple[tuple[cst.Param, tuple[cst.Arg, ...]], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,13 +58,13 @@ class Site:
 class Copy:
     """The body of a function as it stands at a site: `edits` are made in the copy, `heading` binds its parameters.
 
-    `names` are the names that its variables have there.
+    `names` are the names that its variables have there, by those that they have in the function.
     """
 
     tree: Tree
     heading: tuple[Piece, ...]
     edits: tuple[Edit, ...]
-    names: frozenset[str]
+    names: Mapping[str, str]
 
     def lines(self, statements: Sequence[Statement], indent: str) -> tuple[Piece, ...]:
         """The lines of some statements of the body, brought to an indentation."""
@@ -87,25 +88,6 @@ class Copy:
         return (*pieces, *ending) if pieces else ()
 
 
-def own_nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """Every node inside `node` that is not part of a function or class inside it."""
-    for child in node.children:
-        if not isinstance(child, _INNER):
-            yield child
-            yield from own_nodes(child)
-
-
-def members(tree: Tree, suite: cst.BaseSuite) -> tuple[Statement, ...] | None:
-    """The statements of a block; None when some of them share a line."""
-    found = tree.block_of(suite)
-    return found if all(on_own_lines(statement) for statement in found) else None
-
-
-def on_own_lines(statement: Statement) -> bool:
-    """Whether nothing else stands on the lines of a statement."""
-    return statement.span.start + len(statement.indent) == statement.code.start
-
-
 def site_of(
     tree: Tree, use: cst.BaseExpression, passed: Passed | None, receiver: cst.BaseExpression | None
 ) -> Site | None:
@@ -126,33 +108,40 @@ def scope_of(tree: Tree, node: cst.CSTNode) -> cst.CSTNode:
 def passed_by(function: Function, call: cst.Call) -> Passed | None:
     """What each parameter stands for in a call; None when that cannot be told."""
     listed = parameters(function)
-    plain = [parameter for parameter in listed if not parameter.node.star]
+    collecting = [parameter.node for parameter in listed if parameter.node.star]
     spread = [arg for arg in call.args if arg.star]
-    if spread and (len(plain) < len(listed) or spread != [call.args[-1]] or spread[0].star != "*"):
+    if spread and not collecting and (len(spread) > 1 or spread[0].star != "*" or spread[0] is not call.args[-1]):
         return None
-    taken: set[cst.Arg] = set(spread)
+    taken: list[cst.Arg] = []
     bindings, missing = [], []
-    for parameter in plain:
+    for parameter in listed:
+        if parameter.node.star:
+            continue
         found = argument(call, parameter.name, parameter.position)
         value = parameter.node.default if found is None else found.value
-        taken |= set() if found is None else {found}
-        if found is None and spread and parameter.position is not None:
-            missing.append(parameter.name)
+        taken += [] if found is None else [found]
+        if found is None and spread:
+            missing.append(parameter)
         elif value is None:
             return None
         else:
             bindings.append(Binding((parameter.name,), value))
     if missing:
-        bindings.append(Binding(tuple(missing), spread[0].value, unpacked=True))
+        if collecting or any(parameter.position is None for parameter in missing):
+            return None
+        bindings.append(Binding(tuple(parameter.name for parameter in missing), spread[0].value, unpacked=True))
+        taken += spread
     rest = [arg for arg in call.args if arg not in taken]
-    collected = []
-    for parameter in listed:
-        if parameter.node.star:
-            wanted = parameter.node.star == "**"
-            arguments = tuple(arg for arg in rest if (arg.keyword is not None) == wanted)
-            rest = [arg for arg in rest if arg not in arguments]
-            collected.append((parameter.name, arguments))
-    return None if rest or bool(spread) != bool(missing) else Passed(tuple(bindings), tuple(collected))
+    collected = tuple((node, tuple(arg for arg in rest if _collects(node, arg))) for node in collecting)
+    if len(rest) > sum(len(arguments) for _, arguments in collected):
+        return None
+    return Passed(tuple(bindings), collected)
+
+
+def _collects(parameter: cst.Param, arg: cst.Arg) -> bool:
+    """Whether `*args` or `**options` collects an argument that no other parameter takes."""
+    named = arg.keyword is not None or arg.star == "**"
+    return named == (parameter.star == "**")
 
 
 def receiver_of(function: Function, call: cst.Call) -> cst.BaseExpression | None:
@@ -198,34 +187,46 @@ def local_names(function: Function) -> set[str]:
     return {name for name, nodes in names(tree).bound.items() if within(tree, nodes, node.params, node.body)}
 
 
-def copy_for(function: Function, site: Site, taken: Collection[str] = ()) -> Copy | None:
+def copy_for(
+    function: Function,
+    site: Site,
+    taken: Collection[str] = (),
+    me: Piece | None = None,
+    settled: Mapping[str, str] = MappingProxyType({}),
+) -> Copy | None:
     """The body of a function as it has to stand at a site; None when it cannot stand there.
 
-    Its variables get new names where the caller, or `taken`, has the same. A parameter that stands for a name or a
-    literal is replaced by it; others are assigned first.
+    Its variables get new names where the caller, or `taken`, has the same, and those that are `settled` the names that
+    these say. A parameter that stands for a name or a literal is replaced by it; others are assigned first. `me`, when
+    given, is put in the place of a method's object.
     """
     tree, body = function.tree, function.node.body
-    spread = [_spread(function, name, arguments) for name, arguments in site.passed.collected]
-    if _captures(function, site) or None in spread:
+    spread = [_spread(function, parameter, arguments) for parameter, arguments in site.passed.collected]
+    if _captures(function, site):
         return None
-    bindings, placed = _bindings(function, site)
-    new = _new_names(function, site, placed, taken)
-    edits = [edit for found in spread for edit in found or ()]
+    bindings, placed = _bindings(function, site, bound=me is None)
+    new = {**_new_names(function, site, placed, taken), **settled}
+    edits = [edit for found in spread for edit in found]
+    edits += [Edit(tree.span(use), (me,)) for use in uses_of_self(function)] if me is not None else []
     for name, value in placed.items():
         for use in within(tree, names(tree).read.get(name, ()), body):
             edits += [Edit(whole(tree, use), standalone(tree, value, use))] if dotted(value) != name else []
     for name, name_there in new.items():
+        renamed = name_there != name and (me is None or name != self_of(function))
         for use in within(tree, (*names(tree).read.get(name, ()), *names(tree).bound.get(name, ())), body):
-            edits += [Edit(tree.span(use), (name_there,))] if name_there != name else []
+            edits += [Edit(tree.span(use), (name_there,))] if renamed else []
     heading = [piece for binding in bindings for piece in _assignment(tree, site, binding, new)]
-    return Copy(tree, tuple(heading), tuple(edits), frozenset(new.values()))
+    return Copy(tree, tuple(heading), tuple(edits), new)
 
 
-def _bindings(function: Function, site: Site) -> tuple[list[Binding], dict[str, cst.BaseExpression]]:
-    """The parameters to assign, and those to replace by what they stand for; the object of a method is one of them."""
+def _bindings(function: Function, site: Site, *, bound: bool) -> tuple[list[Binding], dict[str, cst.BaseExpression]]:
+    """The parameters to assign, and those to replace by what they stand for.
+
+    If `bound`, the object of a method is one of them.
+    """
     tree, me = function.tree, self_of(function)
     bindings = list(site.passed.bindings)
-    if me is not None and site.receiver is not None and uses_of_self(function):
+    if bound and me is not None and site.receiver is not None and uses_of_self(function):
         bindings.insert(0, Binding((me,), site.receiver))
     placed = {
         binding.names[0]: binding.value
@@ -250,19 +251,27 @@ def _assignment(tree: Tree, site: Site, binding: Binding, new: Mapping[str, str]
     return (site.statement.indent, f"{targets} = ", whole(tree, binding.value), "\n")
 
 
-def _spread(function: Function, name: str, arguments: tuple[cst.Arg, ...]) -> list[Edit] | None:
-    """The edits that pass on the arguments themselves where a function passes on `*args`; None where it does more."""
-    tree, edits = function.tree, []
-    for use in within(tree, names(tree).read.get(name, ()), function.node.body):
+def _spread(function: Function, parameter: cst.Param, arguments: tuple[cst.Arg, ...]) -> list[Edit]:
+    """The edits that put the arguments themselves where a function reads the `*args` or `**options` that hold them."""
+    tree = function.tree
+    edits: list[Edit] = []
+    for use in within(tree, names(tree).read.get(parameter.name.value, ()), function.node.body):
         arg = tree.parents[use]
-        call = tree.parents[arg] if isinstance(arg, cst.Arg) and arg.star else None
-        if not isinstance(arg, cst.Arg) or not isinstance(call, cst.Call):
-            return None
-        if arguments:
+        call = tree.parents[arg]
+        if not isinstance(arg, cst.Arg) or not isinstance(call, cst.Call) or not arg.star:
+            edits.append(Edit(tree.span(use), _held(tree, parameter, arguments)))
+        elif arguments:
             edits.append(Edit(tree.span(arg), listed(tree, arguments)))
         else:
             edits += without(tree, call.args, {call.args.index(arg)})
     return edits
+
+
+def _held(tree: Tree, parameter: cst.Param, arguments: tuple[cst.Arg, ...]) -> tuple[Piece, ...]:
+    """The arguments that a parameter collects as the object that it is: a tuple, or a dictionary for `**options`."""
+    if parameter.star == "**":
+        return ("dict(", *listed(tree, arguments), ")")
+    return ("(", *listed(tree, arguments), ",)" if len(arguments) == 1 else ")")
 
 
 def listed(tree: Tree, nodes: Sequence[cst.CSTNode]) -> tuple[Piece, ...]:
@@ -276,18 +285,21 @@ def listed(tree: Tree, nodes: Sequence[cst.CSTNode]) -> tuple[Piece, ...]:
 def _new_names(function: Function, site: Site, placed: Collection[str], taken: Collection[str]) -> dict[str, str]:
     """The names that the variables of a function have at a site: their own, or else new ones."""
     own = local_names(function)
-    outside = _names_outside(function, site.scope) | set(taken)
+    outside = names_outside(function, site.scope) | set(taken)
     new: dict[str, str] = {}
     for name in sorted(own - set(placed)):
-        if name in outside and not _shared(function, site, name):
-            used = own | outside | set(new.values())
-            new[name] = next(fresh for i in itertools.count(1) if (fresh := f"{name}_{i}") not in used)
-        else:
-            new[name] = name
+        wanted = name if function.owner is None or name != self_of(function) else function.owner.name.value.lower()
+        used = outside | set(new.values()) | (own - {name})
+        new[name] = wanted if wanted not in used or _shared(function, site, name) else numbered(wanted, used | own)
     return new
 
 
-def _names_outside(function: Function, scope: cst.CSTNode) -> set[str]:
+def numbered(name: str, taken: Collection[str]) -> str:
+    """The name with the first number behind it that makes it one that is not taken."""
+    return next(fresh for i in itertools.count(1) if (fresh := f"{name}_{i}") not in taken)
+
+
+def names_outside(function: Function, scope: cst.CSTNode) -> set[str]:
     """The names in `scope` outside the function."""
     tree, found = function.tree, names(function.tree)
     around, inside = tree.span(scope), tree.span(function.node)

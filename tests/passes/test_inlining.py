@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from passes.pass_testing import observed, patches_of
 
-from shrinkrepro.passes.inlining import inline_functions
+from shrinkrepro.passes.inlining import inline_functions, inline_properties
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,8 @@ from shrinkrepro.passes.inlining import inline_functions
         ("def f(x, y):\n    return x + y\nz = f(1, *a)\n", "y, = a\nz = 1 + y\n"),
         ("def f(*x, **k):\n    return g(0, *x, **k)\nz = f(a, 1, b=2)\n", "z = g(0, a, 1, b=2)\n"),
         ("def f(*x, **k):\n    return g(*x, **k)\nz = f()\n", "z = g()\n"),
+        ("def f(*x, **k):\n    return [x, k]\nz = f(1, b=2)\n", "z = [(1,), dict(b=2)]\n"),
+        ("def f(*x):\n    return g(*x)\nz = f(1, *a)\n", "z = g(1, *a)\n"),
         ("def f(x):\n    def g(y):\n        return x + y\n    return g\nh = f(a)\n",
          "def g(y):\n    return a + y\nh = g\n"),
         ("def f():\n    a()\ny = f()\n", "a()\ny = None\n"),
@@ -64,7 +66,7 @@ def test_variables_of_the_body_do_not_meet_those_of_the_caller(before: str, afte
          ("class A:\n    pass\nclass B:\n    def __init__(self):\n        self.a = A()\n    def go(self, x):\n"
          "        return self.a.k(x)\n")),
         ("class A:\n    def m(self):\n        return self.k\ny = b().m()\n",
-         "class A:\n    pass\nself = b()\ny = self.k\n"),
+         "class A:\n    pass\na = b()\ny = a.k\n"),
         ("class A:\n    def forward(self, x):\n        return x + 1\ny = A()(z)\n",
          "class A:\n    pass\ny = z + 1\n"),
     ],
@@ -85,7 +87,6 @@ def test_the_object_of_a_method_is_written_as_the_caller_writes_it(before: str, 
         "def f():\n    yield 1\nf()\n",
         "async def f():\n    a()\nf()\n",
         "@d\ndef f():\n    a()\nf()\n",
-        "def f(*x):\n    a(x)\nf()\n",
         "def f(x):\n    a()\nf()\n",
         "def f(x):\n    a()\nf(*b, c)\n",
         "def f(x):\n    a()\nf(**b)\n",
@@ -168,3 +169,37 @@ def test_of_the_write_that_is_responsible_one_copy_stays() -> None:
     assert [
         kept in text for text in patches_of(inline_functions, text, observed) for kept in (kept_last, kept_first)
     ] == [True, False, False, True]
+
+
+GETTER = "class A:\n    @property\n    def p(self):\n        return self.q + 1\n"
+SETTER = "    @p.setter\n    def p(self, v):\n        self.q = v\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (GETTER + "a = A()\nb = a.p * 2\n", "class A:\n    pass\na = A()\nb = (a.q + 1) * 2\n"),
+        (GETTER + SETTER + "a = A()\na.p = f()\n", "class A:\n    pass\na = A()\nv = f()\na.q = v\n"),
+        (GETTER + SETTER + "    def m(self):\n        self.p = self.p\n",
+         "class A:\n    def m(self):\n        v = self.q + 1\n        self.q = v\n"),
+        (GETTER + "a.b.p\n", "class A:\n    pass\na.b.q + 1\n"),
+        (GETTER + "A()\n", "class A:\n    pass\nA()\n"),
+    ],
+)  # fmt: skip
+def test_a_property_goes_with_its_setter(before: str, after: str) -> None:
+    assert patches_of(inline_properties, before) == [after]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GETTER + "a.p = 1\n",
+        GETTER + SETTER + "a.p += 1\n",
+        GETTER + SETTER + "a.p = b.p = 1\n",
+        GETTER + "[a.p for a in b]\n",
+        GETTER.replace("q", "p"),
+        GETTER.replace("@property", "@cached_property") + "a.p\n",
+    ],
+)
+def test_a_property_that_is_used_in_other_ways_stays(text: str) -> None:
+    assert patches_of(inline_properties, text) == []

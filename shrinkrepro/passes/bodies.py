@@ -1,0 +1,100 @@
+"""The bodies of functions as blocks of statements that may stand elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+import libcst.matchers as m
+
+from shrinkrepro.passes.common import simple
+from shrinkrepro.passes.functions import Function
+from shrinkrepro.passes.syntax import dotted, last_name
+from shrinkrepro.program.tree import Statement, Tree
+
+_INNER = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
+_SUPER = m.Call(func=m.Name("super"))
+_SPECIAL = (cst.Yield, cst.Await, cst.Global, cst.Nonlocal)
+
+
+def own_nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Every node inside `node` that is not part of a function or class inside it."""
+    for child in node.children:
+        if not isinstance(child, _INNER):
+            yield child
+            yield from own_nodes(child)
+
+
+def members(tree: Tree, suite: cst.BaseSuite) -> tuple[Statement, ...] | None:
+    """The statements of a block; None when some of them share a line."""
+    found = tree.block_of(suite)
+    return found if all(on_own_lines(statement) for statement in found) else None
+
+
+def on_own_lines(statement: Statement) -> bool:
+    """Whether nothing else stands on the lines of a statement."""
+    return statement.span.start + len(statement.indent) == statement.code.start
+
+
+def movable(function: Function) -> bool:
+    """Whether the body of a function may stand elsewhere: nothing wraps it or depends on where it stands."""
+    plain = all(last_name(decorator.decorator) == "staticmethod" for decorator in function.node.decorators)
+    return plain and portable(function)
+
+
+def portable(function: Function) -> bool:
+    """Whether nothing in the body of a function depends on being the body of a function.
+
+    Every `return` must end the function or a branch of an `if`, or be the last statement of a `with`.
+    """
+    node = function.node
+    if node.asynchronous is not None or not isinstance(node.body, cst.IndentedBlock):
+        return False
+    if members(function.tree, node.body) is None:
+        return False
+    inner = list(own_nodes(node.body))
+    if any(isinstance(found, _SPECIAL) or m.matches(found, _SUPER) for found in inner):
+        return False
+    return all(_ends_branch(function, found) for found in inner if isinstance(found, cst.Return))
+
+
+def _ends_branch(function: Function, result: cst.Return) -> bool:
+    """Whether nothing but branches of `if`, and blocks of `with` that it ends, are around a `return`."""
+    tree = function.tree
+    for around in tree.ancestors(result):
+        if around is function.node:
+            return True
+        if isinstance(around, cst.IndentedBlock):
+            if members(tree, around) is None:
+                return False
+        elif isinstance(around, cst.With):
+            if tree.statement_around(result) is not tree.block_of(around.body)[-1]:
+                return False
+        elif not isinstance(around, (cst.SimpleStatementLine, cst.If, cst.Else)):
+            return False
+    return False
+
+
+def returns(body: cst.CSTNode) -> bool:
+    """Whether a block returns from its function."""
+    return any(isinstance(node, cst.Return) for node in own_nodes(body))
+
+
+def result_of(function: Function) -> cst.Return | None:
+    """The `return` at the end of a function, when it is the only one."""
+    body = function.node.body
+    ends = [node for node in own_nodes(body) if isinstance(node, cst.Return)]
+    match body.body[-1]:
+        case cst.SimpleStatementLine(body=[cst.Return() as result]) if len(ends) == 1:
+            return result
+    return None
+
+
+def idle(value: cst.BaseExpression | None) -> bool:
+    """Whether an expression does nothing where its value is not used."""
+    return value is None or simple(value) or dotted(value) is not None
+
+
+def runs_through(function: Function) -> bool:
+    """Whether the body of a function may stand elsewhere and runs from top to bottom."""
+    return movable(function) and (result_of(function) is not None or not returns(function.node.body))
