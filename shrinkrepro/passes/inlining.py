@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby, product
 
 import libcst as cst
 
 from shrinkrepro.facts import Facts
-from shrinkrepro.passes.bodies import idle, movable, portable, result_of, returns
+from shrinkrepro.passes.bodies import idle, movable, own_nodes, portable, result_of, returns
 from shrinkrepro.passes.common import patch, removal, whole
 from shrinkrepro.passes.functions import Function, calls, functions, parameters
 from shrinkrepro.passes.sites import (
@@ -25,17 +25,18 @@ from shrinkrepro.passes.sites import (
 from shrinkrepro.passes.syntax import dotted
 from shrinkrepro.program.edit import Edit, Patch, Piece
 from shrinkrepro.program.source import Program
-from shrinkrepro.program.tree import Statement
+from shrinkrepro.program.tree import Statement, Tree
 
 _MOST_SITES = 4
+_MOST_WAYS = 2
 
 
 def inline_functions(program: Program, facts: Facts) -> Iterator[Patch]:
     """Put the body of a function or method wherever it is called, and delete the function.
 
     What is passed by name goes where the parameters are read, the rest is assigned first; variables get new names
-    where the caller uses the same. Where the body returns in several places, the branches that ran are kept. Of a
-    write that is responsible for the failure, one copy is kept.
+    where the caller uses the same. Where the body branches, each call may keep one of the branches that ran. Of a write
+    that is responsible for the failure, one copy is kept.
 
     Before:
         def scale(x, by):
@@ -72,20 +73,14 @@ def inline_functions(program: Program, facts: Facts) -> Iterator[Patch]:
         z = scale(w, 2)
     After:
         w = 1
-        if 1 == 1:
-            y = w
-        else:
-            y = w * 1
-        if 2 == 1:
-            z = w
-        else:
-            z = w * 2
+        y = w
+        z = w * 2
     """
     for function in functions(facts):
         if function.node.name.value != "__init__" and movable(function):
             sites = _sites(function, facts)
-            for kept in _kept(function, sites, facts):
-                yield from _inlined(function, sites, kept, facts)
+            for plan in _plans(function, sites, facts):
+                yield from _inlined(function, sites, plan, facts)
 
 
 def inline_properties(program: Program, facts: Facts) -> Iterator[Patch]:
@@ -137,7 +132,7 @@ def _property_inlined(getter: Function, owner: cst.ClassDef, facts: Facts) -> It
 def _got_at(getter: Function, use: cst.Attribute, facts: Facts) -> list[Edit] | None:
     """The edits that put the body of a property where it is read; None when it cannot stand there."""
     site = site_of(getter.tree, use, Passed(), use.value)
-    return None if site is None else _at_statement(getter, [site], None, facts)
+    return None if site is None else _at_statement(getter, [site], _Plan(), facts)
 
 
 def _set_at(setter: Function | None, use: cst.Attribute) -> list[Edit] | None:
@@ -169,21 +164,59 @@ def _sites(function: Function, facts: Facts) -> tuple[Site, ...]:
     return tuple(sorted(found, key=lambda site: tree.span(site.use).end)) if len(found) <= _MOST_SITES else ()
 
 
-def _kept(function: Function, sites: Sequence[Site], facts: Facts) -> Iterator[Site | None]:
-    """The sites one of which alone keeps the statement responsible for the failure, last first; None: all keep it."""
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """What the copies of a body have that another has not.
+
+    Only `kept` keeps the statement responsible for the failure; None: all do. At each site of `ways`, every `if` whose
+    branches both ran gives way to its first branch, or to what runs otherwise; at other sites it stays.
+    """
+
+    kept: Site | None = None
+    ways: Mapping[Site, bool] = field(default_factory=dict)
+
+
+def _plans(function: Function, sites: Sequence[Site], facts: Facts) -> Iterator[_Plan]:
+    """How to put the body of a function at its sites, the smallest result first."""
+    if 0 < len(sites) <= _MOST_WAYS and _branches_both_ran(function, facts):
+        for ways in product((True, False), repeat=len(sites)):
+            yield _Plan(ways=dict(zip(sites, ways, strict=True)))
     culprit = facts.culprit
     if len(sites) > 1 and culprit is not None and culprit.code in function.tree.span(function.node.body):
-        yield from (sites[-1], sites[0])
+        yield from (_Plan(kept=sites[-1]), _Plan(kept=sites[0]))
     elif sites:
-        yield None
+        yield _Plan()
 
 
-def _inlined(function: Function, sites: Sequence[Site], kept: Site | None, facts: Facts) -> Iterator[Patch]:
-    """The patch that puts the body of a function at all sites; only `kept`, when given, keeps the culprit."""
+def _branches_both_ran(function: Function, facts: Facts) -> bool:
+    """Whether some `if` of a function went one way in one call and the other way in another."""
+    tree = function.tree
+    for node in own_nodes(function.node.body):
+        if isinstance(node, cst.If):
+            suite = tree.parents[node]
+            block = tree.block_of(suite) if isinstance(suite, cst.IndentedBlock) else ()
+            rest = [member for member in block if member.code.start > tree.span(node).start] if returns(node) else []
+            if _forks(tree, node, rest, facts):
+                return True
+    return False
+
+
+def _forks(tree: Tree, node: cst.If, rest: Sequence[Statement], facts: Facts) -> bool:
+    """Whether both the branch of an `if` and what runs otherwise, `rest` where it has no `else`, ran."""
+    otherwise = [node.orelse] if node.orelse is not None else [statement.node for statement in rest]
+    return _ran(tree, [node.body], facts) and _ran(tree, otherwise, facts)
+
+
+def _ran(tree: Tree, nodes: Sequence[cst.CSTNode], facts: Facts) -> bool:
+    return any(facts.executed(tree.file.path, line) for node in nodes for line in tree.lines(node))
+
+
+def _inlined(function: Function, sites: Sequence[Site], plan: _Plan, facts: Facts) -> Iterator[Patch]:
+    """The patch that puts the body of a function at all sites."""
     tree = function.tree
     edits = [removal(tree, tree.statement_of[function.node])]
     for _, here in groupby(sorted(sites, key=_place), key=_place):
-        made = _at_statement(function, list(here), kept, facts)
+        made = _at_statement(function, list(here), plan, facts)
         if made is None:
             return
         edits += made
@@ -194,7 +227,7 @@ def _place(site: Site) -> int:
     return site.statement.code.start
 
 
-def _at_statement(function: Function, sites: Sequence[Site], kept: Site | None, facts: Facts) -> list[Edit] | None:
+def _at_statement(function: Function, sites: Sequence[Site], plan: _Plan, facts: Facts) -> list[Edit] | None:
     """The edits that put the body of a function at each of its uses in one statement; None when that cannot be."""
     copies: list[Copy] = []
     for site in sites:
@@ -202,13 +235,16 @@ def _at_statement(function: Function, sites: Sequence[Site], kept: Site | None, 
         copy = copy_for(function, site, taken)
         if copy is None:
             return None
-        copies.append(copy if kept in (None, site) else _without_culprit(copy, facts))
-    if result_of(function) is not None or not returns(function.node.body):
+        copies.append(copy if plan.kept in (None, site) else _without_culprit(copy, facts))
+    straight = result_of(function) is not None or not returns(function.node.body)
+    if straight and not any(site in plan.ways for site in sites):
         return _before(function, sites, copies)
     statement = sites[0].statement
     if len(sites) > 1 or statement.compound:
         return None
-    body = _Branches(copies[0], sites[0], facts).block(function.tree.block_of(function.node.body), statement.indent)
+    body = _Branches(copies[0], sites[0], plan.ways.get(sites[0]), facts).block(
+        function.tree.block_of(function.node.body), statement.indent
+    )
     return [Edit(statement.span, (*copies[0].heading, *body))]
 
 
@@ -248,11 +284,13 @@ def is_statement(site: Site) -> bool:
 class _Branches:
     """Writes the body of a function that returns in several places: each `return` becomes the statement of the site.
 
-    Of an `if` that has a `return` in it, the branches that ran stay; what follows it goes into each of them.
+    Of an `if` that has a `return` in it, the branches that ran stay; what follows it goes into each of them. With a
+    `way`, only one branch of an `if` stays: the first, or what runs otherwise.
     """
 
     copy: Copy
     site: Site
+    way: bool | None
     facts: Facts
 
     def block(self, statements: Sequence[Statement], indent: str) -> tuple[Piece, ...]:
@@ -262,8 +300,9 @@ class _Branches:
             node, before = statement.node, self.copy.lines(statements[:position], indent)
             if isinstance(node, cst.Return):
                 return (*before, *self._end(node.value, indent))
-            if isinstance(node, cst.If) and returns(node):
-                return (*before, *self._branches(node, statements[position + 1 :], indent))
+            rest = statements[position + 1 :]
+            if isinstance(node, cst.If) and (returns(node) or self._parts_here(node)):
+                return (*before, *self._branches(node, rest, indent))
             if isinstance(node, cst.With) and returns(node.body):
                 head = self.copy.part(tree.header(node))
                 return (*before, indent, *head, "\n", *self.block(tree.block_of(node.body), f"{indent}    "))
@@ -272,9 +311,11 @@ class _Branches:
     def _branches(self, node: cst.If, rest: Sequence[Statement], indent: str) -> tuple[Piece, ...]:
         """The branches of an `if` that ran, each with the statements that follow."""
         tree = self.copy.tree
-        taken = self._ran(node.body)
-        if taken and not self._ran(*([node.orelse] if node.orelse else [statement.node for statement in rest])):
+        taken = _ran(tree, [node.body], self.facts)
+        forks = taken and _forks(tree, node, rest, self.facts)
+        if (self.way and forks) or (taken and not forks):
             return self.block((*tree.block_of(node.body), *rest), indent)
+        taken = taken and self.way is None
         deeper = f"{indent}    "
         otherwise = self._otherwise(node.orelse, rest, deeper if taken else indent)
         if not taken:
@@ -288,9 +329,8 @@ class _Branches:
             return self._branches(clause, rest, indent)
         return self.block((*(self.copy.tree.block_of(clause.body) if clause else ()), *rest), indent)
 
-    def _ran(self, *nodes: cst.CSTNode) -> bool:
-        tree = self.copy.tree
-        return any(self.facts.executed(tree.file.path, line) for node in nodes for line in tree.lines(node))
+    def _parts_here(self, node: cst.If) -> bool:
+        return self.way is not None and _forks(self.copy.tree, node, (), self.facts)
 
     def _end(self, value: cst.BaseExpression | None, indent: str) -> tuple[Piece, ...]:
         """The statement of the site, with a value in place of the call."""
