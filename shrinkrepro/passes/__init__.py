@@ -47,6 +47,7 @@ from shrinkrepro.passes.layers import (
     simplest_loss,
     simplest_optimizer,
 )
+from shrinkrepro.passes.loops import flatten_comprehensions, last_in_turn
 from shrinkrepro.passes.nodes import call_named_by_node
 from shrinkrepro.passes.shapes import equal_sizes, shorten_chains, shorten_sizes, shrink_numbers
 from shrinkrepro.passes.statements import delete_statements, keep_what_ran, split_lines, strip_annotations, strip_layout
@@ -58,6 +59,7 @@ from shrinkrepro.passes.variables import (
     inline_variables,
     merge_names,
     reuse_names,
+    split_assignments,
 )
 from shrinkrepro.passes.yields import inline_generators, inline_managers, yields_to_returns
 
@@ -81,6 +83,8 @@ PASSES = (
     drop_with_items,
     shorten_ranges,
     drop_conditions,
+    flatten_comprehensions,
+    last_in_turn,
     return_early,
     expression_to_value,
     expression_to_tensor,
@@ -119,6 +123,7 @@ PASSES = (
     inline_managers,
     dissolve_classes,
     classes_to_bases,
+    split_assignments,
     inline_next,
     inline_variables,
     merge_names,

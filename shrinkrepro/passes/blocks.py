@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import libcst as cst
 import libcst.matchers as m
@@ -12,6 +13,7 @@ from shrinkrepro.passes.common import (
     clause_lines,
     clauses,
     from_the_end,
+    joined,
     names,
     patch,
     removal,
@@ -20,6 +22,7 @@ from shrinkrepro.passes.common import (
     within,
     without,
 )
+from shrinkrepro.passes.syntax import ATOMS, parenthesised, standalone
 from shrinkrepro.program.edit import Edit, Patch, Piece, deletion
 from shrinkrepro.program.source import Program, Span
 from shrinkrepro.program.tree import Statement, Tree
@@ -94,7 +97,7 @@ def unwrap_blocks(program: Program, facts: Facts) -> Iterator[Patch]:
                 case cst.If() as node:
                     yield from _branches(tree, statement, node, facts)
                 case cst.For(asynchronous=None) as node:
-                    for heading in _first_turn(tree, node):
+                    for heading in first_turn(tree, node):
                         yield one_turn(tree, statement, node, heading)
                 case cst.While() as node:
                     yield one_turn(tree, statement, node, ())
@@ -214,7 +217,7 @@ def jumps(tree: Tree, loop: cst.For | cst.While) -> Iterator[Statement]:
                 yield statement
 
 
-def _first_turn(tree: Tree, loop: cst.For) -> Iterator[tuple[Piece, ...]]:
+def first_turn(tree: Tree, loop: cst.For) -> Iterator[tuple[Piece, ...]]:
     """What may bind the variables of a loop for one turn; nothing first, where its body reads none of them."""
     read = names(tree).read
     variables = [node for nodes in names(tree).bound.values() for node in within(tree, nodes, loop.target)]
@@ -223,15 +226,50 @@ def _first_turn(tree: Tree, loop: cst.For) -> Iterator[tuple[Piece, ...]]:
     if not any(variable.value in read for variable in variables):
         return
     target = whole(tree, loop.target)
+    for items in first_items(loop.target, loop.iter):
+        yield (target, " = ", *joined([item.pieces(tree) for item in items], ", "))
     match loop.iter:
-        case cst.Call(func=cst.Name("range"), args=arguments) if arguments:
-            yield (target, " = ", tree.span(arguments[0].value) if len(arguments) > 1 else "0")
         case cst.Call(func=cst.Name("enumerate"), args=[cst.Arg() as argument]) if isinstance(loop.target, cst.Tuple):
             yield from _first_enumerated(tree, loop.target, argument)
-        case cst.List(elements=elements) | cst.Tuple(elements=elements):
-            for element in dict.fromkeys((*elements[-1:], *elements[:1])):
-                yield (target, " = ", tree.span(element))
     yield (target, " = next(iter(", whole(tree, loop.iter), "))")
+
+
+@dataclass(frozen=True, eq=False)
+class Item:
+    """What stands for a variable of a loop in its only turn: an expression, or the first thing in it; else a number."""
+
+    node: cst.BaseExpression | None
+    first: bool = False
+
+    def pieces(self, tree: Tree, place: cst.CSTNode | None = None) -> tuple[Piece, ...]:
+        """The item as it has to be written, in parentheses if it needs any in the place of `place`."""
+        if self.node is None:
+            return ("0",)
+        if self.first:
+            return (*parenthesised(whole(tree, self.node), not isinstance(self.node, ATOMS)), "[0]")
+        return (whole(tree, self.node),) if place is None else standalone(tree, self.node, place)
+
+
+def first_items(target: cst.BaseExpression, source: cst.BaseExpression) -> Iterator[tuple[Item, ...]]:
+    """What may stand for each variable of a loop in its only turn, smallest first.
+
+    That is what all turns together run through, in place of its first part, or that part.
+    """
+    match source, target:
+        case cst.Call(func=cst.Name("range"), args=arguments), _ if arguments:
+            yield (Item(arguments[0].value if len(arguments) > 1 else None),)
+        case cst.Call(func=cst.Name("enumerate"), args=[argument]), cst.Tuple(elements=[_, _]):
+            yield from ((Item(None), item) for item in _items(argument.value))
+        case cst.Call(func=cst.Name("zip"), args=arguments), cst.Tuple(elements=parts) if len(parts) == len(arguments):
+            yield from zip(*(_items(argument.value) for argument in arguments), strict=False)
+        case ((cst.List(elements=elements) | cst.Tuple(elements=elements)), _):
+            yield from ((Item(element.value),) for element in dict.fromkeys((*elements[-1:], *elements[:1])))
+        case _:
+            yield from ((item,) for item in _items(source))
+
+
+def _items(source: cst.BaseExpression) -> tuple[Item, ...]:
+    return (Item(source), Item(source, first=True))
 
 
 def _first_enumerated(tree: Tree, target: cst.Tuple, argument: cst.Arg) -> Iterator[tuple[Piece, ...]]:
@@ -249,9 +287,4 @@ def _entering(tree: Tree, statement: Statement, node: cst.With) -> Iterator[tupl
         (whole(tree, item.asname.name), " = ", whole(tree, item.item)) for item in node.items if item.asname is not None
     ]
     if bindings:
-        yield _joined(bindings, f"\n{statement.indent}")
-
-
-def _joined(parts: Sequence[tuple[Piece, ...]], separator: str) -> tuple[Piece, ...]:
-    """The parts one after the other, with `separator` between them."""
-    return tuple(piece for index, part in enumerate(parts) for piece in ((separator,) if index else ()) + part)
+        yield joined(bindings, f"\n{statement.indent}")

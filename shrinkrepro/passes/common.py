@@ -214,3 +214,8 @@ def descendants(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
 def patch(label: str, *edits: Edit) -> Patch:
     """A patch from its edits."""
     return Patch(edits, label)
+
+
+def joined(parts: Sequence[tuple[Piece, ...]], separator: str) -> tuple[Piece, ...]:
+    """The parts one after the other, with `separator` between them."""
+    return tuple(piece for index, part in enumerate(parts) for piece in ((separator,) if index else ()) + part)

@@ -10,7 +10,7 @@ import libcst.matchers as m
 
 from shrinkrepro.facts import Facts
 from shrinkrepro.passes.common import names, patch, simple, whole, within, without
-from shrinkrepro.passes.syntax import argument, last_name, needs_parentheses, parenthesised
+from shrinkrepro.passes.syntax import argument, canonical, last_name, needs_parentheses, parenthesised
 from shrinkrepro.program.edit import Edit, Patch, deletion
 from shrinkrepro.program.source import Program, Span
 from shrinkrepro.program.tree import Tree
@@ -238,16 +238,21 @@ def calls(function: Function, facts: Facts) -> list[tuple[Tree, cst.Call]]:
         for call in tree.walk(cst.Call):
             derived = constructors and last_name(call.func) == "__init__" and _bases(tree, call) & constructors
             new = isinstance(call.func, cst.Call) and made != "" and last_name(call.func.func) == made
-            named = last_name(call.func) in wanted and not _of_another_base(tree, call, function)
+            named = last_name(call.func) in wanted and not _of_another(tree, call, function)
             if named or derived or new:
                 found.append((tree, call))
     return found
 
 
-def _of_another_base(tree: Tree, call: cst.Call, function: Function) -> bool:
-    """Whether a call goes to a base that the class of `function` is not: `super().forward(x)` in a class without it."""
+def _of_another(tree: Tree, call: cst.Call, function: Function) -> bool:
+    """Whether a call of that name goes to something else.
+
+    To another base, as `super().forward(x)` in a class without that base; to a method, when the function is none.
+    """
+    if function.owner is None:
+        return isinstance(call.func, cst.Attribute) and canonical(tree, call.func) is None
     through_base = m.matches(call.func, m.Attribute(value=m.Call(func=m.Name("super"))))
-    return through_base and (function.owner is None or function.owner.name.value not in _bases(tree, call))
+    return through_base and function.owner.name.value not in _bases(tree, call)
 
 
 def instances(name: str, facts: Facts) -> set[str]:

@@ -9,7 +9,7 @@ from keyword import iskeyword
 import libcst as cst
 
 from shrinkrepro.facts import Facts
-from shrinkrepro.passes.common import names, patch, removal, whole, within
+from shrinkrepro.passes.common import joined, names, patch, removal, whole, within
 from shrinkrepro.passes.syntax import delimited, standalone
 from shrinkrepro.program.edit import Edit, Patch
 from shrinkrepro.program.source import Program, Span
@@ -68,6 +68,32 @@ def inline_next(program: Program, facts: Facts) -> Iterator[Patch]:
             assert isinstance(statement.node, cst.Assign)
             value = standalone(tree, statement.node.value, uses[0])
             yield patch(f"inline {name}", removal(tree, statement), Edit(whole(tree, uses[0]), value))
+
+
+def split_assignments(program: Program, facts: Facts) -> Iterator[Patch]:
+    """Assign one variable a line where several are assigned at once.
+
+    Before:
+        x, y = f(), 2
+    After:
+        x = f()
+        y = 2
+    """
+    for tree in reversed(facts.trees):
+        for statement in sorted(tree.statements, key=lambda s: -s.code.start):
+            match statement.node:
+                case cst.Assign(
+                    targets=[cst.AssignTarget(target=cst.Tuple(elements=targets))],
+                    value=cst.Tuple(elements=values),
+                ) if len(targets) == len(values) and not any(
+                    isinstance(part, cst.StarredElement) for part in (*targets, *values)
+                ):
+                    lines = [
+                        (tree.span(target.value), " = ", whole(tree, value.value))
+                        for target, value in zip(targets, values, strict=True)
+                    ]
+                    if lines:
+                        yield patch("assign one by one", Edit(statement.code, joined(lines, f"\n{statement.indent}")))
 
 
 def merge_names(program: Program, facts: Facts) -> Iterator[Patch]:

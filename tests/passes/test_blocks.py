@@ -73,14 +73,18 @@ def test_the_block_takes_the_place_of_its_statement(before: str, after: str) -> 
 @pytest.mark.parametrize(
     ("before", "headings"),
     [
-        ("for a in b:\n    f(a)\n", ["a = next(iter(b))"]),
+        ("for a in b:\n    f(a)\n", ["a = b", "a = b[0]", "a = next(iter(b))"]),
+        ("for a in b or c:\n    f(a)\n", ["a = b or c", "a = (b or c)[0]", "a = next(iter(b or c))"]),
+        ("for a, b in zip(c, d):\n    f(a, b)\n", ["a, b = c, d", "a, b = c[0], d[0]", "a, b = next(iter(zip(c, d)))"]),
         ("for a in range(3):\n    f(a)\n", ["a = 0", "a = next(iter(range(3)))"]),
         ("for a in range(b, 3):\n    f(a)\n", ["a = b", "a = next(iter(range(b, 3)))"]),
         ("for a in (b, c):\n    f(a)\n", ["a = c", "a = b", "a = next(iter((b, c)))"]),
         ("for a, b in enumerate(c):\n    f(a, b)\n",
-         ["b = next(iter(c))", "a, b = 0, next(iter(c))", "a, b = next(iter(enumerate(c)))"]),
+         ["a, b = 0, c", "a, b = 0, c[0]", "b = next(iter(c))", "a, b = 0, next(iter(c))",
+          "a, b = next(iter(enumerate(c)))"]),
         ("for a, (b, d) in enumerate(c):\n    f(a, b)\n",
-         ["(b, d) = next(iter(c))", "a, (b, d) = 0, next(iter(c))", "a, (b, d) = next(iter(enumerate(c)))"]),
+         ["a, (b, d) = 0, c", "a, (b, d) = 0, c[0]", "(b, d) = next(iter(c))", "a, (b, d) = 0, next(iter(c))",
+          "a, (b, d) = next(iter(enumerate(c)))"]),
     ],
 )  # fmt: skip
 def test_the_first_turn_binds_the_variables_of_its_loop(before: str, headings: list[str]) -> None:

@@ -11,6 +11,7 @@ from shrinkrepro.passes.inlining import inline_functions, inline_properties
     [
         ("def f():\n    a()\nf()\n", "a()\n"),
         ("def f():\n    return a()\nf()\n", "a()\n"),
+        ("def f():\n    return a()\nf()\nb.f()\n", "a()\nb.f()\n"),
         ("def f(x):\n    return x\ny = f(a)\n", "y = a\n"),
         ("def f(x):\n    return x\ny = f(x=a + 1)\n", "x = a + 1\ny = x\n"),
         ("def f(x=1):\n    return x\ny = f()\n", "y = 1\n"),
