@@ -13,8 +13,7 @@ from shrinkrepro.passes.syntax import dotted, last_name
 from shrinkrepro.program.tree import Statement, Tree
 
 _INNER = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
-_SUPER = m.Call(func=m.Name("super"))
-_SPECIAL = (cst.Yield, cst.Await, cst.Global, cst.Nonlocal)
+SUPER = m.Call(func=m.Name("super"))
 
 
 def own_nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -53,7 +52,9 @@ def portable(function: Function) -> bool:
     if members(function.tree, node.body) is None:
         return False
     inner = list(own_nodes(node.body))
-    if any(isinstance(found, _SPECIAL) or m.matches(found, _SUPER) for found in inner):
+    if any(isinstance(found, (cst.Yield, cst.Await)) for found in inner):
+        return False
+    if not function.bound and any(m.matches(found, SUPER) for found in inner):
         return False
     return all(_ends_branch(function, found) for found in inner if isinstance(found, cst.Return))
 

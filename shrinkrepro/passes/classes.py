@@ -12,7 +12,7 @@ from shrinkrepro.facts import Facts
 from shrinkrepro.passes.bodies import members, own_nodes
 from shrinkrepro.passes.common import names, patch, removal, whole, within
 from shrinkrepro.passes.functions import Function, calls
-from shrinkrepro.passes.sites import Copy, Site, copy_for, passed_by, site_of, uses_of_self
+from shrinkrepro.passes.sites import Copy, Site, copy_for, passed_by, reads_of_self, site_of, uses_of_self
 from shrinkrepro.passes.syntax import argument, dotted, last_name
 from shrinkrepro.program.edit import Edit, Patch, Piece, deletion
 from shrinkrepro.program.source import Program, Span
@@ -295,7 +295,7 @@ def _base_called(function: Function, owner: cst.ClassDef, facts: Facts) -> Itera
     """The patch that calls the base of a class with what the constructor of the class passes to it."""
     tree, sites = function.tree, _sites(function, facts)
     block = tree.block_of(function.node.body)
-    if not sites or uses_of_self(function) or not m.matches(block[-1].node, _INITIALISES_BASE):
+    if not sites or reads_of_self(function) or not m.matches(block[-1].node, _INITIALISES_BASE):
         return
     edits = [removal(tree, tree.statement_of[owner])]
     for site in sites:

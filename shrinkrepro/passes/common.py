@@ -17,7 +17,7 @@ from libcst.metadata import ExpressionContext, ExpressionContextProvider, Metada
 from shrinkrepro.facts import Facts
 from shrinkrepro.program.edit import Edit, Patch, Piece, deletion
 from shrinkrepro.program.source import Span
-from shrinkrepro.program.tree import Statement, Tree
+from shrinkrepro.program.tree import Node, Statement, Tree
 
 Clause = cst.If | cst.Else | cst.ExceptHandler | cst.ExceptStarHandler | cst.Finally | cst.MatchCase
 
@@ -184,7 +184,7 @@ def _frozen(uses: Mapping[str, Sequence[cst.Name]]) -> Mapping[str, tuple[cst.Na
     return {name: tuple(nodes) for name, nodes in uses.items()}
 
 
-def within(tree: Tree, nodes: Iterable[cst.Name], *scopes: cst.CSTNode) -> tuple[cst.Name, ...]:
+def within(tree: Tree, nodes: Iterable[Node], *scopes: cst.CSTNode) -> tuple[Node, ...]:
     """Those of `nodes` that are part of one of `scopes`."""
     spans = [tree.span(scope) for scope in scopes]
     return tuple(node for node in nodes if any(tree.span(node) in span for span in spans))

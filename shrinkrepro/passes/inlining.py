@@ -18,6 +18,7 @@ from shrinkrepro.passes.sites import (
     Passed,
     Site,
     copy_for,
+    dropped,
     passed_by,
     receiver_of,
     site_of,
@@ -253,9 +254,7 @@ def _without_culprit(copy: Copy, facts: Facts) -> Copy:
     culprit = facts.culprit
     if culprit is None or culprit.compound or isinstance(culprit.node, cst.Return):
         return copy
-    alone = culprit.block is not None and culprit.block.members == 1
-    gone = Edit(culprit.code, ("pass",)) if alone else Edit(culprit.span)
-    return replace(copy, edits=(*copy.edits, gone))
+    return replace(copy, edits=(*copy.edits, dropped(culprit)))
 
 
 def _before(function: Function, sites: Sequence[Site], copies: Sequence[Copy]) -> list[Edit]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import libcst as cst
 import libcst.matchers as m
 
-from shrinkrepro.passes.bodies import on_own_lines
+from shrinkrepro.passes.bodies import SUPER, on_own_lines, own_nodes
 from shrinkrepro.passes.common import names, reindented, simple, whole, within, without
 from shrinkrepro.passes.functions import Function, parameters
 from shrinkrepro.passes.syntax import argument, dotted, needs_parentheses, standalone
@@ -19,7 +19,6 @@ from shrinkrepro.program.source import Span
 from shrinkrepro.program.tree import Statement, Tree
 
 _BINDS_NAMES = (cst.Lambda, cst.GeneratorExp, cst.ListComp, cst.SetComp, cst.DictComp)
-_SUPER = m.Call(func=m.Name("super"))
 
 
 @dataclass(frozen=True)
@@ -153,7 +152,7 @@ def receiver_of(function: Function, call: cst.Call) -> cst.BaseExpression | None
         return None
     if not isinstance(call.func, cst.Attribute) or call.func.attr.value != function.node.name.value:
         return call.func
-    if m.matches(call.func.value, _SUPER):
+    if m.matches(call.func.value, SUPER):
         caller = scope_of(function.tree, call)
         listed = caller.params.params if isinstance(caller, cst.FunctionDef) else ()
         return listed[0].name if listed else call.func.value
@@ -166,9 +165,16 @@ def self_of(function: Function) -> str | None:
     return listed[0].name.value if function.bound and listed else None
 
 
-def uses_of_self(function: Function) -> tuple[cst.Name, ...]:
+def reads_of_self(function: Function) -> tuple[cst.Name, ...]:
     """Where a method reads the object that it belongs to."""
     return within(function.tree, names(function.tree).read.get(self_of(function) or "", ()), function.node.body)
+
+
+def uses_of_self(function: Function) -> tuple[cst.BaseExpression, ...]:
+    """Where a method reads the object that it belongs to, by its name or as `super()`."""
+    through_base = [node for node in own_nodes(function.node.body) if m.matches(node, SUPER)]
+    calls = [node for node in through_base if isinstance(node, cst.Call)] if function.bound else []
+    return (*reads_of_self(function), *calls)
 
 
 def _captures(function: Function, site: Site) -> bool:
@@ -184,7 +190,38 @@ def _captures(function: Function, site: Site) -> bool:
 def local_names(function: Function) -> set[str]:
     """The parameters and variables of a function."""
     tree, node = function.tree, function.node
-    return {name for name, nodes in names(tree).bound.items() if within(tree, nodes, node.params, node.body)}
+    elsewhere = {item.name.value for statement in _declarations(function) for item in statement.names}
+    return {
+        name
+        for name, nodes in names(tree).bound.items()
+        if name not in elsewhere and within(tree, nodes, node.params, node.body)
+    }
+
+
+def _declarations(function: Function) -> list[cst.Global | cst.Nonlocal]:
+    """The statements of a function that say which names are variables of something around it."""
+    return [node for node in own_nodes(function.node.body) if isinstance(node, (cst.Global, cst.Nonlocal))]
+
+
+def dropped(statement: Statement) -> Edit:
+    """The edit that takes a statement out of a copy of its block."""
+    alone = statement.block is not None and statement.block.members == 1
+    return Edit(statement.code, ("pass",)) if alone else Edit(statement.span)
+
+
+def _redeclared(function: Function, site: Site) -> list[Edit] | None:
+    """The edits that leave a body right about whose its variables are; None when they would be others at a site."""
+    tree, edits = function.tree, []
+    for node in _declarations(function):
+        owner = tree.module if isinstance(node, cst.Global) else scope_of(tree, function.node)
+        if site.scope is not owner:
+            return None
+        edits.append(dropped(tree.statement_of[node]))
+    for node in tree.walk(cst.Nonlocal):
+        span = tree.span(node)
+        if span in tree.span(function.node.body) and isinstance(site.scope, cst.Module):
+            edits.append(Edit(replace(span, end=span.start + len("nonlocal")), ("global",)))
+    return edits
 
 
 def copy_for(
@@ -202,21 +239,35 @@ def copy_for(
     """
     tree, body = function.tree, function.node.body
     spread = [_spread(function, parameter, arguments) for parameter, arguments in site.passed.collected]
-    if _captures(function, site):
+    declared = _redeclared(function, site)
+    if declared is None or _captures(function, site):
         return None
     bindings, placed = _bindings(function, site, bound=me is None)
     new = {**_new_names(function, site, placed, taken), **settled}
-    edits = [edit for found in spread for edit in found]
-    edits += [Edit(tree.span(use), (me,)) for use in uses_of_self(function)] if me is not None else []
+    edits = [*declared, *(edit for found in spread for edit in found)]
+    edits += _object_edits(function, placed, new, me)
     for name, value in placed.items():
-        for use in within(tree, names(tree).read.get(name, ()), body):
-            edits += [Edit(whole(tree, use), standalone(tree, value, use))] if dotted(value) != name else []
+        uses = within(tree, names(tree).read.get(name, ()), body) if name != self_of(function) else ()
+        edits += [Edit(whole(tree, use), standalone(tree, value, use)) for use in uses if dotted(value) != name]
     for name, name_there in new.items():
-        renamed = name_there != name and (me is None or name != self_of(function))
+        renamed = name_there != name and name != self_of(function)
         for use in within(tree, (*names(tree).read.get(name, ()), *names(tree).bound.get(name, ())), body):
             edits += [Edit(tree.span(use), (name_there,))] if renamed else []
     heading = [piece for binding in bindings for piece in _assignment(tree, site, binding, new)]
     return Copy(tree, tuple(heading), tuple(edits), new)
+
+
+def _object_edits(
+    function: Function, placed: Mapping[str, cst.BaseExpression], new: Mapping[str, str], me: Piece | None
+) -> list[Edit]:
+    """The edits that write in a body what stands for the object of a method: `me`, what was passed, or a new name."""
+    name = self_of(function)
+    if name is None:
+        return []
+    here = me if me is not None else whole(function.tree, placed[name]) if name in placed else new[name]
+    uses = uses_of_self(function)
+    bound = within(function.tree, names(function.tree).bound.get(name, ()), function.node.body)
+    return [Edit(function.tree.span(use), (here,)) for use in (*uses, *bound)]
 
 
 def _bindings(function: Function, site: Site, *, bound: bool) -> tuple[list[Binding], dict[str, cst.BaseExpression]]:
