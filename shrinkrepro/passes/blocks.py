@@ -22,7 +22,7 @@ from shrinkrepro.passes.common import (
     within,
     without,
 )
-from shrinkrepro.passes.syntax import ATOMS, parenthesised, standalone
+from shrinkrepro.passes.syntax import ATOMS, last_name, parenthesised, standalone
 from shrinkrepro.program.edit import Edit, Patch, Piece, deletion
 from shrinkrepro.program.source import Program, Span
 from shrinkrepro.program.tree import Statement, Tree
@@ -97,7 +97,7 @@ def unwrap_blocks(program: Program, facts: Facts) -> Iterator[Patch]:
                 case cst.If() as node:
                     yield from _branches(tree, statement, node, facts)
                 case cst.For(asynchronous=None) as node:
-                    for heading in first_turn(tree, node):
+                    for heading in first_turn(tree, node, facts):
                         yield one_turn(tree, statement, node, heading)
                 case cst.While() as node:
                     yield one_turn(tree, statement, node, ())
@@ -217,7 +217,7 @@ def jumps(tree: Tree, loop: cst.For | cst.While) -> Iterator[Statement]:
                 yield statement
 
 
-def first_turn(tree: Tree, loop: cst.For) -> Iterator[tuple[Piece, ...]]:
+def first_turn(tree: Tree, loop: cst.For, facts: Facts) -> Iterator[tuple[Piece, ...]]:
     """What may bind the variables of a loop for one turn; nothing first, where its body reads none of them."""
     read = names(tree).read
     variables = [node for nodes in names(tree).bound.values() for node in within(tree, nodes, loop.target)]
@@ -226,7 +226,7 @@ def first_turn(tree: Tree, loop: cst.For) -> Iterator[tuple[Piece, ...]]:
     if not any(variable.value in read for variable in variables):
         return
     target = whole(tree, loop.target)
-    for items in first_items(loop.target, loop.iter):
+    for items in first_items(tree, loop, (loop.body,), facts):
         yield (target, " = ", *joined([item.pieces(tree) for item in items], ", "))
     match loop.iter:
         case cst.Call(func=cst.Name("enumerate"), args=[cst.Arg() as argument]) if isinstance(loop.target, cst.Tuple):
@@ -236,40 +236,64 @@ def first_turn(tree: Tree, loop: cst.For) -> Iterator[tuple[Piece, ...]]:
 
 @dataclass(frozen=True, eq=False)
 class Item:
-    """What stands for a variable of a loop in its only turn: an expression, or the first thing in it; else a number."""
+    """What stands for a variable of a loop in its only turn: an expression, or the first thing in it; or a literal."""
 
-    node: cst.BaseExpression | None
+    node: cst.BaseExpression | str
     first: bool = False
 
     def pieces(self, tree: Tree, place: cst.CSTNode | None = None) -> tuple[Piece, ...]:
         """The item as it has to be written, in parentheses if it needs any in the place of `place`."""
-        if self.node is None:
-            return ("0",)
+        if isinstance(self.node, str):
+            return parenthesised(self.node, place is not None and isinstance(tree.parents[place], cst.Attribute))
         if self.first:
             return (*parenthesised(whole(tree, self.node), not isinstance(self.node, ATOMS)), "[0]")
         return (whole(tree, self.node),) if place is None else standalone(tree, self.node, place)
 
 
-def first_items(target: cst.BaseExpression, source: cst.BaseExpression) -> Iterator[tuple[Item, ...]]:
-    """What may stand for each variable of a loop in its only turn, smallest first.
+def first_items(
+    tree: Tree, loop: cst.For | cst.CompFor, inside: Sequence[cst.CSTNode], facts: Facts
+) -> Iterator[tuple[Item, ...]]:
+    """What may stand for each variable of a loop in its only turn; `inside` is what the loop repeats.
 
-    That is what all turns together run through, in place of its first part, or that part.
+    That is what all turns together run through, in place of its first part, or that part, or the literals that the
+    variables were.
     """
-    match source, target:
+    match loop.iter, loop.target:
         case cst.Call(func=cst.Name("range"), args=arguments), _ if arguments:
-            yield (Item(arguments[0].value if len(arguments) > 1 else None),)
+            yield (Item(arguments[0].value if len(arguments) > 1 else "0"),)
         case cst.Call(func=cst.Name("enumerate"), args=[argument]), cst.Tuple(elements=[_, _]):
-            yield from ((Item(None), item) for item in _items(argument.value))
+            yield from ((Item("0"), item) for item in _items(argument.value))
         case cst.Call(func=cst.Name("zip"), args=arguments), cst.Tuple(elements=parts) if len(parts) == len(arguments):
             yield from zip(*(_items(argument.value) for argument in arguments), strict=False)
         case ((cst.List(elements=elements) | cst.Tuple(elements=elements)), _):
             yield from ((Item(element.value),) for element in dict.fromkeys((*elements[-1:], *elements[:1])))
+        case cst.Call(func=cst.Attribute(cst.Dict(elements=[*_, cst.DictElement(key, value)]), cst.Name("items"))), _:
+            yield (Item(key), Item(value))
+        case cst.Call(func=cst.Attribute(cst.Dict(elements=[*_, cst.DictElement(_, value)]), cst.Name("values"))), _:
+            yield (Item(value),)
+        case cst.Dict(elements=[*_, cst.DictElement(key, _)]), _:
+            yield (Item(key),)
         case _:
-            yield from ((item,) for item in _items(source))
+            yield from ((item,) for item in _items(loop.iter))
+    seen = [_seen(tree, variable, inside, facts) for variable in targets(loop.target)]
+    if seen and None not in seen:
+        yield tuple(Item(text) for text in seen if text is not None)
+
+
+def targets(target: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """The variables of a loop."""
+    return [element.value for element in target.elements] if isinstance(target, cst.Tuple) else [target]
 
 
 def _items(source: cst.BaseExpression) -> tuple[Item, ...]:
     return (Item(source), Item(source, first=True))
+
+
+def _seen(tree: Tree, variable: cst.BaseExpression, inside: Sequence[cst.CSTNode], facts: Facts) -> str | None:
+    """The literal that a variable was where a loop first read it; None when it was none, or nothing reads it."""
+    reads = within(tree, names(tree).read.get(last_name(variable), ()), *inside)
+    values = [value for use in reads if (value := facts.values(tree.file.path).get(tree.span(use))) is not None]
+    return values[0].text if values and values[0].kind == "literal" else None
 
 
 def _first_enumerated(tree: Tree, target: cst.Tuple, argument: cst.Arg) -> Iterator[tuple[Piece, ...]]:

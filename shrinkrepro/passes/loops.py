@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from shrinkrepro.facts import Facts
-from shrinkrepro.passes.blocks import Item, first_items, first_turn, one_turn
+from shrinkrepro.passes.blocks import Item, first_items, first_turn, one_turn, targets
 from shrinkrepro.passes.bodies import members
 from shrinkrepro.passes.common import from_the_end, names, patch, whole, within
 from shrinkrepro.program.edit import Edit, Patch, copied
@@ -30,7 +30,8 @@ def flatten_comprehensions(program: Program, facts: Facts) -> Iterator[Patch]:
     """
     for tree in reversed(facts.trees):
         for node in reversed(list(tree.walk(cst.BaseComp))):  # type: ignore[type-abstract]
-            made = [_only_element(tree, node, items) for items in first_items(node.for_in.target, node.for_in.iter)]
+            shown = [child for child in node.children if isinstance(child, cst.BaseExpression)]
+            made = [_only_element(tree, node, shown, items) for items in first_items(tree, node.for_in, shown, facts)]
             plain = not node.for_in.ifs and node.for_in.inner_for_in is None and node.for_in.asynchronous is None
             for edit in dict.fromkeys(edit for edit in made if plain and edit is not None):
                 yield patch("keep one element", edit)
@@ -61,7 +62,7 @@ def last_in_turn(program: Program, facts: Facts) -> Iterator[Patch]:
             loop = statement.node
             if culprit is not None and isinstance(loop, (cst.For, cst.While)) and culprit.code in tree.span(loop.body):
                 for moved in _moved_to_end(tree, loop, culprit):
-                    for heading in first_turn(tree, loop) if isinstance(loop, cst.For) else ((),):
+                    for heading in first_turn(tree, loop, facts) if isinstance(loop, cst.For) else ((),):
                         turn = one_turn(tree, statement, loop, heading)
                         yield patch("change it at the end of a turn", *turn.edits, moved)
 
@@ -76,13 +77,13 @@ def _moved_to_end(tree: Tree, loop: cst.For | cst.While, culprit: Statement) -> 
             yield Edit(Span(path, start, end), (Span(path, follows, end), member.span))
 
 
-def _only_element(tree: Tree, node: cst.BaseComp, items: Sequence[Item]) -> Edit | None:
+def _only_element(
+    tree: Tree, node: cst.BaseComp, shown: Sequence[cst.BaseExpression], items: Sequence[Item]
+) -> Edit | None:
     """The edit that writes out a comprehension whose variables stand for `items`; None when they do not fit."""
-    target = node.for_in.target
-    parts = [element.value for element in target.elements] if isinstance(target, cst.Tuple) else [target]
+    parts = targets(node.for_in.target)
     if len(parts) != len(items) or not all(isinstance(part, cst.Name) for part in parts):
         return None
-    shown = [child for child in node.children if isinstance(child, cst.BaseExpression)]
     edits = [
         Edit(whole(tree, use), item.pieces(tree, use))
         for part, item in zip(parts, items, strict=True)

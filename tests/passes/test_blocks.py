@@ -92,6 +92,11 @@ def test_the_first_turn_binds_the_variables_of_its_loop(before: str, headings: l
     assert patches_of(unwrap_blocks, before) == [f"{heading}\n{body}\n" for heading in headings]
 
 
+def test_the_first_turn_may_bind_the_literals_that_its_variables_were() -> None:
+    text = "b = {'k': 2}\nfor k, v in b.items():\n    print(k, v)\n"
+    assert "b = {'k': 2}\nk, v = 'k', 2\nprint(k, v)\n" in patches_of(unwrap_blocks, text, observed)
+
+
 def test_a_variable_read_after_its_loop_may_stay() -> None:
     assert patches_of(unwrap_blocks, "for a in range(3):\n    f()\ng(a)\n") == [
         "f()\ng(a)\n",

@@ -18,6 +18,9 @@ from shrinkrepro.passes.loops import flatten_comprehensions, last_in_turn
         ("a = {k: v.w for k, v in zip(b, c)}\n", ["a = {b: c.w}\n", "a = {b[0]: c[0].w}\n"]),
         ("a = [f(i, x) for i, x in enumerate(b)]\n", ["a = [f(0, b)]\n", "a = [f(0, b[0])]\n"]),
         ("a = [f(x) for x in (b, c)]\n", ["a = [f(c)]\n", "a = [f(b)]\n"]),
+        ("a = [f(k) for k in {b: c}]\n", ["a = [f(b)]\n"]),
+        ("a = [f(v) for v in {b: c}.values()]\n", ["a = [f(c)]\n"]),
+        ("a = [f(k, v) for k, v in {b: c}.items()]\n", ["a = [f(b, c)]\n"]),
         ("a = [f() for x, y in b]\n", []),
         ("a = [x for x in b if x]\n", []),
         ("a = [x for y in b for x in y]\n", []),
@@ -26,6 +29,17 @@ from shrinkrepro.passes.loops import flatten_comprehensions, last_in_turn
 )
 def test_a_comprehension_becomes_a_display_of_its_only_element(before: str, after: list[str]) -> None:
     assert patches_of(flatten_comprehensions, before) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("b = iter([2, 3])\na = [x + 1 for x in b]\n", "b = iter([2, 3])\na = [2 + 1]\n"),
+        ("b = {'k': 2}\na = {k: -v for k, v in b.items()}\n", "b = {'k': 2}\na = {'k': -2}\n"),
+    ],
+)
+def test_the_variables_of_a_comprehension_may_be_the_literals_that_they_were(before: str, after: str) -> None:
+    assert patches_of(flatten_comprehensions, before, observed)[-1] == after
 
 
 FAILS = """\
