@@ -16,7 +16,7 @@ from shrinkrepro.passes.calls import (
     method_to_operator,
     module_to_method,
 )
-from shrinkrepro.passes.classes import classes_to_bases, dissolve_classes
+from shrinkrepro.passes.classes import classes_to_bases, dissolve_classes, objects_to_functions
 from shrinkrepro.passes.devices import (
     devices_to_cpu,
     drop_anomaly_mode,
@@ -123,6 +123,7 @@ PASSES = (
     inline_managers,
     dissolve_classes,
     classes_to_bases,
+    objects_to_functions,
     split_assignments,
     inline_next,
     inline_variables,

@@ -10,9 +10,9 @@ import libcst.matchers as m
 
 from shrinkrepro.facts import Facts
 from shrinkrepro.passes.bodies import members, own_nodes
-from shrinkrepro.passes.common import names, patch, removal, whole, within
-from shrinkrepro.passes.functions import Function, calls
-from shrinkrepro.passes.sites import Copy, Site, copy_for, passed_by, reads_of_self, site_of, uses_of_self
+from shrinkrepro.passes.common import names, patch, removal, replaced_by_block, whole, within, without
+from shrinkrepro.passes.functions import Function, calls, listed_parameters, parameters
+from shrinkrepro.passes.sites import Copy, Site, copy_for, passed_by, reads_of_self, self_of, site_of, uses_of_self
 from shrinkrepro.passes.syntax import argument, dotted, last_name
 from shrinkrepro.program.edit import Edit, Patch, Piece, deletion
 from shrinkrepro.program.source import Program, Span
@@ -90,6 +90,94 @@ def classes_to_bases(program: Program, facts: Facts) -> Iterator[Patch]:
                     yield _base_named(tree, owner)
 
 
+def objects_to_functions(program: Program, facts: Facts) -> Iterator[Patch]:
+    """Use a function where an object was only called: the one method of its class, or the part that it calls itself.
+
+    Before:
+        class Wave(Module):
+            def forward(self, x):
+                return x.sin()
+        y = checkpoint(Wave(), x)
+    After:
+        def Wave(x):
+            return x.sin()
+        y = checkpoint(Wave, x)
+
+    Before:
+        class Net(Module):
+            def __init__(self, size):
+                super().__init__()
+                self.layer = Linear(size, size)
+            def forward(self, x):
+                return self.layer(x)
+        y = checkpoint(Net(4), x)
+    After:
+        y = checkpoint(Linear(4, 4), x)
+    """
+    for tree in reversed(facts.trees):
+        for owner in reversed(list(tree.walk(cst.ClassDef))):
+            match owner.body.body:
+                case [cst.FunctionDef(cst.Name("forward" | "__call__")) as called]:
+                    yield from _as_function(Function(tree, called, owner), owner)
+                case [
+                    cst.FunctionDef(cst.Name("__init__")) as made,
+                    cst.FunctionDef(cst.Name("forward" | "__call__")) as called,
+                ]:
+                    yield from _part_called(Function(tree, made, owner), Function(tree, called, owner), owner, facts)
+
+
+def _as_function(method: Function, owner: cst.ClassDef) -> Iterator[Patch]:
+    """The patch that makes a function of a class which has nothing but a method, when that does not use its object."""
+    tree, node = method.tree, method.node
+    places = [tree.parents[use] for use in names(tree).read.get(owner.name.value, ())]
+    made = [place for place in places if isinstance(place, cst.Call) and not place.args]
+    plain = not (uses_of_self(method) or node.decorators or owner.decorators) and self_of(method) is not None
+    if plain and made and len(made) == len(places):
+        edits = [Edit(tree.span(node.name), (tree.span(owner.name),)), *without(tree, listed_parameters(node), {0})]
+        edits += [Edit(tree.span(call), (whole(tree, call.func),)) for call in made]
+        unwrapped = replaced_by_block(tree, tree.statement_of[owner], owner.body)
+        yield patch(f"make a function of {owner.name.value}", *unwrapped, *edits)
+
+
+def _part_called(constructor: Function, method: Function, owner: cst.ClassDef, facts: Facts) -> Iterator[Patch]:
+    """The patch that uses the part of an object which gets all that the object is called with."""
+    tree, part = method.tree, _only_part(constructor, _handed_on(method))
+    sites = () if part is None else _sites(constructor, facts)
+    edits = [removal(tree, tree.statement_of[owner])]
+    for site in sites:
+        copy = copy_for(constructor, site)
+        if copy is None or part is None:
+            return
+        edits.append(Edit(whole(tree, site.use), copy.expression(part, site.use)))
+        edits += [Edit(_start(site), copy.heading)] if copy.heading else []
+    if sites:
+        yield patch(f"use the part of {owner.name.value}", *edits)
+
+
+def _handed_on(method: Function) -> str | None:
+    """The attribute that a method calls with all that it is called with, when it does nothing else."""
+    handed = [parameter.name for parameter in parameters(method)]
+    match method.node.body.body:
+        case [cst.SimpleStatementLine(body=[cst.Return(cst.Call(cst.Attribute(cst.Name(me), cst.Name(name)), args))])]:
+            plain = not any(arg.star or arg.keyword for arg in args)
+            return name if plain and me == self_of(method) and [dotted(arg.value) for arg in args] == handed else None
+    return None
+
+
+def _only_part(constructor: Function, name: str | None) -> cst.BaseExpression | None:
+    """What a constructor sets the attribute of that name to, when it does nothing else with its object."""
+    block = constructor.tree.block_of(constructor.node.body)
+    match [statement.node for statement in block if not m.matches(statement.node, _INITIALISES_BASE)]:
+        case [cst.Assign([cst.AssignTarget(cst.Attribute(cst.Name(), cst.Name(attribute)))], value)]:
+            return value if attribute == name and len(reads_of_self(constructor)) == 1 else None
+    return None
+
+
+def _start(site: Site) -> Span:
+    """The place before the lines of a site's statement."""
+    return replace(site.statement.span, end=site.statement.span.start)
+
+
 def _constructor(tree: Tree, owner: cst.ClassDef) -> Function | None:
     """The constructor of a class that has nothing else, to be put elsewhere line by line."""
     match owner.body:
@@ -135,7 +223,7 @@ def _dissolved(function: Function, owner: cst.ClassDef, facts: Facts) -> Iterato
         place = tree.parents[site.use]
         if not isinstance(place, cst.Attribute) or place.attr.value not in parts.attributes:
             return
-        edits.append(Edit(replace(site.statement.span, end=site.statement.span.start), lines))
+        edits.append(Edit(_start(site), lines))
         edits.append(Edit(tree.span(place), (f"{prefix}_{place.attr.value}",)))
     yield patch(f"dissolve {owner.name.value}", *edits)
 
@@ -305,7 +393,7 @@ def _base_called(function: Function, owner: cst.ClassDef, facts: Facts) -> Itera
         lines = (*copy.heading, *copy.lines(block[:-1], site.statement.indent))
         edits.append(Edit(whole(tree, site.use), _called(copy, owner, _call(block[-1]))))
         if lines:
-            edits.append(Edit(replace(site.statement.span, end=site.statement.span.start), lines))
+            edits.append(Edit(_start(site), lines))
     yield patch(f"use the base of {owner.name.value}", *edits)
 
 

@@ -171,7 +171,7 @@ def _head(tree: Tree, node: cst.FunctionDef | cst.ClassDef) -> int:
     return line + len(text[line:]) - len(text[line:].lstrip(" \t"))
 
 
-def _listed(node: cst.FunctionDef) -> Sequence[cst.CSTNode]:
+def listed_parameters(node: cst.FunctionDef) -> Sequence[cst.CSTNode]:
     """All that the head of a function lists between commas."""
     head = node.params
     slash, star = head.posonly_ind, head.star_arg
@@ -187,7 +187,7 @@ def _listed(node: cst.FunctionDef) -> Sequence[cst.CSTNode]:
 
 def parameters(function: Function) -> list[Parameter]:
     """The parameters that a call fills, in their order; not the object that a method belongs to."""
-    listed = _listed(function.node)
+    listed = listed_parameters(function.node)
     positional = (*function.node.params.posonly_params, *function.node.params.params)
     found = []
     for place, node in enumerate(listed):
@@ -200,7 +200,7 @@ def parameters(function: Function) -> list[Parameter]:
 
 def _without_parameter(function: Function, parameter: Parameter, facts: Facts) -> list[Edit]:
     """The edits that take a parameter out of the head of its function and out of every call in sight."""
-    listed = _listed(function.node)
+    listed = listed_parameters(function.node)
     gone = {parameter.place}
     by_name_only = function.node.params.kwonly_params
     if (
@@ -222,26 +222,34 @@ def calls(function: Function, facts: Facts) -> list[tuple[Tree, cst.Call]]:
     """The calls that look like calls of `function`.
 
     By its name; a constructor by the name of its class and by `super().__init__` of classes derived from it;
-    `forward` and `__call__` also as `Net()(x)` and by the names of what is assigned from calls of the class. What a
-    class calls of its base, as `super().forward`, is no method of its own.
+    `forward` and `__call__` also as `Net()(x)` and by the names of what is assigned from calls of the class. A class
+    that inherits a method counts as its class. What a class calls of its base is no method of its own.
     """
-    wanted = {function.node.name.value}
-    constructors: set[str] = set()
-    made = ""
-    if function.owner is not None and function.node.name.value == "__init__":
-        wanted, constructors = {function.owner.name.value}, {function.owner.name.value}
-    elif function.owner is not None and function.node.name.value in ("forward", "__call__"):
-        made = function.owner.name.value
-        wanted |= instances(made, facts)
+    name = function.node.name.value
+    made = set() if function.owner is None else {function.owner.name.value, *_heirs(function.owner, name, facts)}
+    constructors = made if name == "__init__" else set()
+    called = made if name in ("forward", "__call__") else set()
+    wanted = constructors or {name} | set().union(*(instances(one, facts) for one in called))
     found = []
     for tree in facts.trees:
         for call in tree.walk(cst.Call):
             derived = constructors and last_name(call.func) == "__init__" and _bases(tree, call) & constructors
-            new = isinstance(call.func, cst.Call) and made != "" and last_name(call.func.func) == made
+            new = isinstance(call.func, cst.Call) and last_name(call.func.func) in called
             named = last_name(call.func) in wanted and not _of_another(tree, call, function)
             if named or derived or new:
                 found.append((tree, call))
     return found
+
+
+def _heirs(owner: cst.ClassDef, method: str, facts: Facts) -> set[str]:
+    """The names of the classes derived from a class, at any distance, that do not define a method anew."""
+    classes = [node for tree in facts.trees for node in tree.walk(cst.ClassDef)]
+    known = {owner.name.value}
+    for node in classes:  # a base stands before what is derived from it
+        own = {member.name.value for member in node.body.body if isinstance(member, cst.FunctionDef)}
+        if method not in own and known & {last_name(base.value) for base in node.bases}:
+            known.add(node.name.value)
+    return known - {owner.name.value}
 
 
 def _of_another(tree: Tree, call: cst.Call, function: Function) -> bool:

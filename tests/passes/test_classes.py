@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from passes.pass_testing import patches_of
 
-from shrinkrepro.passes.classes import classes_to_bases, dissolve_classes
+from shrinkrepro.passes.classes import classes_to_bases, dissolve_classes, objects_to_functions
 
 
 @pytest.mark.parametrize(
@@ -107,3 +107,41 @@ def test_a_class_that_adds_nothing_gives_way_to_its_base(before: str, after: str
 )
 def test_a_class_that_adds_something_to_its_base_stays(text: str) -> None:
     assert patches_of(classes_to_bases, text) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("class A(B):\n    def forward(self, x):\n        return f(x)\ng(A())\nA()(1)\n",
+         "def A(x):\n    return f(x)\ng(A)\nA(1)\n"),
+        ("class A:\n    def __call__(self): f()\ng(A())\n", "def A(): f()\ng(A)\n"),
+        (("class A(B):\n    def __init__(self, n):\n        super().__init__()\n        self.p = f(n)\n"
+          "    def forward(self, x, y):\n        return self.p(x, y)\ng(A(2), A(a + b))\n"),
+         "n = a + b\ng(f(2), f(n))\n"),
+    ],
+)  # fmt: skip
+def test_an_object_that_is_only_called_is_a_function_or_the_part_that_it_calls(before: str, after: str) -> None:
+    assert patches_of(objects_to_functions, before) == [after]
+
+
+DELEGATES = (
+    "class A:\n    def __init__(self):\n        self.p = f()\n    def forward(self, x):\n        return self.p(x)\n"
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "class A:\n    def forward(self, x):\n        return self.f(x)\ng(A())\n",
+        "class A:\n    def forward(self, x):\n        return f(x)\ng(A(1))\n",
+        "class A:\n    def forward(self, x):\n        return f(x)\ng(A)\n",
+        "class A:\n    def forward(self, x):\n        return f(x)\n    z = 1\ng(A())\n",
+        "class A:\n    def go(self, x):\n        return f(x)\ng(A())\n",
+        DELEGATES.replace("p(x)", "p(x, 1)") + "g(A())\n",
+        DELEGATES.replace("p(x)", "q(x)") + "g(A())\n",
+        DELEGATES.replace("f()", "f(self)") + "g(A())\n",
+        DELEGATES,
+    ],
+)
+def test_an_object_that_does_more_than_being_called_stays(text: str) -> None:
+    assert patches_of(objects_to_functions, text) == []

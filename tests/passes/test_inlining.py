@@ -71,6 +71,8 @@ def test_variables_of_the_body_do_not_meet_those_of_the_caller(before: str, afte
          "        self.a = A()\n    def go(self, x):\n        return self.a(x)\n"),
          ("class A:\n    pass\nclass B:\n    def __init__(self):\n        self.a = A()\n    def go(self, x):\n"
          "        return self.a.k(x)\n")),
+        ("class A:\n    def forward(self, x):\n        return self.k(x)\nclass B(A):\n    z = 1\nb = B()\ny = b(1)\n",
+         "class A:\n    pass\nclass B(A):\n    z = 1\nb = B()\ny = b.k(1)\n"),
         ("class A(B):\n    def m(self):\n        return super().m(self.k)\ny = a.b.m()\n",
          "class A(B):\n    pass\ny = a.b.m(a.b.k)\n"),
         ("class A(B):\n    def m(self):\n        super().m()\ny = A().m()\n",
