@@ -22,6 +22,7 @@ from shrinkrepro.passes.sites import (
     passed_by,
     receiver_of,
     site_of,
+    through_super,
 )
 from shrinkrepro.passes.syntax import dotted
 from shrinkrepro.program.edit import Edit, Patch, Piece
@@ -78,7 +79,7 @@ def inline_functions(program: Program, facts: Facts) -> Iterator[Patch]:
         z = w * 2
     """
     for function in functions(facts):
-        if function.node.name.value != "__init__" and movable(function):
+        if movable(function):
             sites = _sites(function, facts)
             for plan in _plans(function, sites, facts):
                 yield from _inlined(function, sites, plan, facts)
@@ -153,10 +154,15 @@ def _set_at(setter: Function | None, use: cst.Attribute) -> list[Edit] | None:
 
 
 def _sites(function: Function, facts: Facts) -> tuple[Site, ...]:
-    """Every call in sight, in the order of evaluation; none when the body cannot be put at one of them."""
-    tree = function.tree
+    """Every call in sight, in the order of evaluation; none when the body cannot be put at one of them.
+
+    That of a constructor only goes into those of derived classes.
+    """
+    tree, constructs = function.tree, function.node.name.value == "__init__"
     found = []
     for where, call in calls(function, facts):
+        if constructs and not through_super(call):
+            return ()
         inside = where is tree and tree.span(call) in tree.span(function.node)
         site = site_of(tree, call, passed_by(function, call), receiver_of(function, call)) if where is tree else None
         if site is None or inside:

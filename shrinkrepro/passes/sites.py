@@ -152,11 +152,16 @@ def receiver_of(function: Function, call: cst.Call) -> cst.BaseExpression | None
         return None
     if not isinstance(call.func, cst.Attribute) or call.func.attr.value != function.node.name.value:
         return call.func
-    if m.matches(call.func.value, SUPER):
+    if through_super(call):
         caller = scope_of(function.tree, call)
         listed = caller.params.params if isinstance(caller, cst.FunctionDef) else ()
         return listed[0].name if listed else call.func.value
     return call.func.value
+
+
+def through_super(call: cst.Call) -> bool:
+    """Whether a call is one of a method of the base: `super().forward(x)`."""
+    return m.matches(call.func, m.Attribute(value=SUPER))
 
 
 def self_of(function: Function) -> str | None:
@@ -171,9 +176,13 @@ def reads_of_self(function: Function) -> tuple[cst.Name, ...]:
 
 
 def uses_of_self(function: Function) -> tuple[cst.BaseExpression, ...]:
-    """Where a method reads the object that it belongs to, by its name or as `super()`."""
+    """Where a method reads the object that it belongs to, by its name or as `super()`.
+
+    A constructor only ever goes where its base is the base as well, so there `super()` stays what it is.
+    """
     through_base = [node for node in own_nodes(function.node.body) if m.matches(node, SUPER)]
-    calls = [node for node in through_base if isinstance(node, cst.Call)] if function.bound else []
+    means_object = function.bound and function.node.name.value != "__init__"
+    calls = [node for node in through_base if isinstance(node, cst.Call)] if means_object else []
     return (*reads_of_self(function), *calls)
 
 
