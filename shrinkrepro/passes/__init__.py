@@ -47,7 +47,7 @@ from shrinkrepro.passes.layers import (
     simplest_loss,
     simplest_optimizer,
 )
-from shrinkrepro.passes.loops import flatten_comprehensions, last_in_turn
+from shrinkrepro.passes.loops import flatten_comprehensions, last_in_turn, run_through_less
 from shrinkrepro.passes.nodes import call_named_by_node
 from shrinkrepro.passes.shapes import equal_sizes, shorten_chains, shorten_sizes, shrink_numbers
 from shrinkrepro.passes.statements import delete_statements, keep_what_ran, split_lines, strip_annotations, strip_layout
@@ -85,6 +85,7 @@ PASSES = (
     drop_conditions,
     flatten_comprehensions,
     last_in_turn,
+    run_through_less,
     return_early,
     expression_to_value,
     expression_to_tensor,

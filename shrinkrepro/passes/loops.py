@@ -10,6 +10,7 @@ from shrinkrepro.facts import Facts
 from shrinkrepro.passes.blocks import Item, first_items, first_turn, one_turn, targets
 from shrinkrepro.passes.bodies import members
 from shrinkrepro.passes.common import from_the_end, names, patch, whole, within
+from shrinkrepro.passes.syntax import last_name
 from shrinkrepro.program.edit import Edit, Patch, copied
 from shrinkrepro.program.source import Program, Span
 from shrinkrepro.program.tree import Statement, Tree
@@ -30,11 +31,58 @@ def flatten_comprehensions(program: Program, facts: Facts) -> Iterator[Patch]:
     """
     for tree in reversed(facts.trees):
         for node in reversed(list(tree.walk(cst.BaseComp))):  # type: ignore[type-abstract]
-            shown = [child for child in node.children if isinstance(child, cst.BaseExpression)]
+            shown = _shown(node)
             made = [_only_element(tree, node, shown, items) for items in first_items(tree, node.for_in, shown, facts)]
             plain = not node.for_in.ifs and node.for_in.inner_for_in is None and node.for_in.asynchronous is None
             for edit in dict.fromkeys(edit for edit in made if plain and edit is not None):
                 yield patch("keep one element", edit)
+
+
+def run_through_less(program: Program, facts: Facts) -> Iterator[Patch]:
+    """Leave out one of the things that a loop runs through at once: what it read of that becomes a number.
+
+    Before:
+        for weight, gradient in zip(weights, gradients):
+            weight -= gradient
+    After:
+        for weight in weights:
+            weight -= 1
+
+    Before:
+        for step, batch in enumerate(batches):
+            train(batch, step)
+    After:
+        for batch in batches:
+            train(batch, 0)
+    """
+    for tree in reversed(facts.trees):
+        loops: list[cst.For | cst.CompFor] = [*tree.walk(cst.For), *tree.walk(cst.CompFor)]
+        for loop in reversed(loops):
+            match loop.iter, loop.target:
+                case cst.Call(cst.Name("enumerate"), [cst.Arg() as kept]), cst.Tuple(elements=[count, rest]):
+                    yield _without(tree, loop, count, "0", rest, kept)
+                case cst.Call(cst.Name("zip"), [one, other]), cst.Tuple(elements=[first, second]):
+                    yield _without(tree, loop, second, "1", first, one)
+                    yield _without(tree, loop, first, "1", second, other)
+
+
+def _without(
+    tree: Tree, loop: cst.For | cst.CompFor, gone: cst.BaseElement, number: str, kept: cst.BaseElement, source: cst.Arg
+) -> Patch:
+    """The patch that makes a loop run through `source` alone, for the variable `kept`."""
+    inside = [loop.body] if isinstance(loop, cst.For) else _shown(tree.parents[loop])
+    reads = within(tree, names(tree).read.get(last_name(gone.value), ()), *inside)
+    numbers = [Edit(tree.span(use), (number,)) for use in reads]
+    head = [
+        Edit(whole(tree, loop.target), (tree.span(kept.value),)),
+        Edit(whole(tree, loop.iter), (whole(tree, source.value),)),
+    ]
+    return patch("run through less", *head, *numbers)
+
+
+def _shown(node: cst.CSTNode) -> list[cst.BaseExpression]:
+    """The parts of a comprehension that it repeats."""
+    return [child for child in node.children if isinstance(child, cst.BaseExpression)]
 
 
 def last_in_turn(program: Program, facts: Facts) -> Iterator[Patch]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from passes.pass_testing import observed, patches_of
 
-from shrinkrepro.passes.loops import flatten_comprehensions, last_in_turn
+from shrinkrepro.passes.loops import flatten_comprehensions, last_in_turn, run_through_less
 
 
 @pytest.mark.parametrize(
@@ -74,3 +74,19 @@ def test_what_is_at_the_end_of_its_turn_or_in_no_loop_stays() -> None:
         """
     assert patches_of(last_in_turn, at_end, observed) == []
     assert patches_of(last_in_turn, at_end.replace("            y", "            pass\n        y"), observed) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("for x, y in zip(a, b):\n    f(x, y)\n",
+         ["for x in a:\n    f(x, 1)\n", "for y in b:\n    f(1, y)\n"]),
+        ("for i, (x, y) in enumerate(a):\n    f(i, x)\n", ["for x, y in a:\n    f(0, x)\n"]),
+        ("c = [f(x, y) for x, y in zip(a, b)]\n", ["c = [f(x, 1) for x in a]\n", "c = [f(1, y) for y in b]\n"]),
+        ("for x in zip(a, b):\n    f(x)\n", []),
+        ("for x, y, z in zip(a, b, c):\n    f(x)\n", []),
+        ("for x, y in a:\n    f(x)\n", []),
+    ],
+)  # fmt: skip
+def test_a_loop_over_pairs_becomes_one_over_either_half(before: str, after: list[str]) -> None:
+    assert patches_of(run_through_less, before) == after
