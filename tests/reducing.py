@@ -32,10 +32,13 @@ def look(program: Program, workers: Workers) -> Look:
     return Look(failure, traced.trace, diagnose(traced.trace, dict(program.texts)))
 
 
-def reduced(program: Program, workers: Workers) -> Stopped:
-    """What all passes make of a program."""
+def reduced(program: Program, workers: Workers, *, distilled: bool = True) -> Stopped:
+    """What all passes make of a program: of its distilled candidates first, unless they are to do without those."""
     seen = look(program, workers)
     oracle = Oracle(Target(program, seen.failure, seen.diagnosis), workers, Limits(wall=30))
-    return Reduction(program, seen.diagnosis, oracle).run(
+    reduction = Reduction(program, seen.diagnosis, oracle)
+    if not distilled:
+        return reduction.run(PASSES)
+    return reduction.run(
         PASSES, lambda version: distil.guesses(version, look(version, workers).trace, workers, oracle.limits)
     )
