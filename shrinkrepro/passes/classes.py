@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import builtins
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import libcst as cst
@@ -12,8 +13,18 @@ from shrinkrepro.facts import Facts
 from shrinkrepro.passes.bodies import members, own_nodes
 from shrinkrepro.passes.common import names, patch, removal, replaced_by_block, whole, within, without
 from shrinkrepro.passes.functions import Function, calls, listed_parameters, parameters
-from shrinkrepro.passes.sites import Copy, Site, copy_for, passed_by, reads_of_self, self_of, site_of, uses_of_self
-from shrinkrepro.passes.syntax import argument, dotted, last_name
+from shrinkrepro.passes.sites import (
+    Copy,
+    Site,
+    copy_for,
+    local_names,
+    passed_by,
+    reads_of_self,
+    self_of,
+    site_of,
+    uses_of_self,
+)
+from shrinkrepro.passes.syntax import argument, dotted, imported, last_name
 from shrinkrepro.program.edit import Edit, Patch, Piece, deletion
 from shrinkrepro.program.source import Program, Span
 from shrinkrepro.program.tree import Statement, Tree
@@ -39,8 +50,8 @@ def dissolve_classes(program: Program, facts: Facts) -> Iterator[Patch]:
         net = Net(4)
         y = net.layer(x)
     After:
-        net_layer = Linear(4, 4)
-        y = net_layer(x)
+        layer = Linear(4, 4)
+        y = layer(x)
 
     Before:
         @dataclass
@@ -50,8 +61,8 @@ def dissolve_classes(program: Program, facts: Facts) -> Iterator[Patch]:
         config = Config(size=2)
         x = ones(config.size)
     After:
-        config_size = 2
-        x = ones(config_size)
+        size = 2
+        x = ones(size)
     """
     for tree in reversed(facts.trees):
         for owner in reversed(list(tree.walk(cst.ClassDef))):
@@ -209,22 +220,23 @@ def _dissolved(function: Function, owner: cst.ClassDef, facts: Facts) -> Iterato
     if parts is None or not sites or (None in objects and len(sites) > 1):
         return
     edits = [removal(tree, tree.statement_of[owner])]
+    free = _free(tree, owner, parts.attributes, objects, local_names(function))
     for site, name in zip(sites, objects, strict=True):
         copy = copy_for(function, site)
         if copy is None:
             return
         prefix: Piece = owner.name.value.lower() if name is None else tree.span(name)
-        copy = replace(copy, edits=(*copy.edits, *_unbound(tree, parts, prefix)))
+        copy = replace(copy, edits=(*copy.edits, *_unbound(tree, parts, prefix, free)))
         lines = (*copy.heading, *copy.lines(tree.block_of(function.node.body), site.statement.indent))
         if name is not None:
             edits.append(Edit(site.statement.span, lines))
-            edits += _uses(tree, owner, last_name(name), parts.attributes)
+            edits += _uses(tree, owner, last_name(name), parts.attributes, free)
             continue
         place = tree.parents[site.use]
         if not isinstance(place, cst.Attribute) or place.attr.value not in parts.attributes:
             return
         edits.append(Edit(_start(site), lines))
-        edits.append(Edit(tree.span(place), (f"{prefix}_{place.attr.value}",)))
+        edits.append(Edit(tree.span(place), (*_front(prefix, place.attr.value, free), tree.span(place.attr))))
     yield patch(f"dissolve {owner.name.value}", *edits)
 
 
@@ -273,14 +285,42 @@ def _object(tree: Tree, call: cst.BaseExpression) -> cst.BaseExpression | None:
     return None
 
 
-def _unbound(tree: Tree, parts: _Parts, prefix: Piece) -> list[Edit]:
+def _free(
+    tree: Tree,
+    owner: cst.ClassDef,
+    attributes: Collection[str],
+    objects: Sequence[cst.BaseExpression | None],
+    taken: Collection[str] = (),
+) -> set[str]:
+    """The attributes that can be variables under their own names: those of one object, when nothing has the name."""
+    if len(objects) > 1 or isinstance(objects[0], cst.Attribute):
+        return set()
+    found = names(tree)
+    outside = {
+        name
+        for uses in (found.read, found.bound)
+        for name, nodes in uses.items()
+        if len(within(tree, nodes, owner)) < len(nodes)
+    }
+    return set(attributes) - outside - set(taken) - imported(tree).keys() - set(dir(builtins))
+
+
+def _front(prefix: Piece, attribute: str, free: Collection[str]) -> tuple[Piece, ...]:
+    """What stands before the name of an attribute in the name of its variable."""
+    return () if attribute in free else (prefix, "_")
+
+
+def _unbound(tree: Tree, parts: _Parts, prefix: Piece, free: Collection[str]) -> list[Edit]:
     """The edits that make variables of the attributes in the body of a constructor."""
     edits = [deletion(statement.span) for statement in parts.gone]
-    edits += [Edit(replace(tree.span(place), end=tree.span(place.attr).start), (prefix, "_")) for place in parts.places]
+    for place in parts.places:
+        before = replace(tree.span(place), end=tree.span(place.attr).start)
+        edits.append(Edit(before, _front(prefix, place.attr.value, free)))
     for buffer in parts.buffers:
-        value = tree.span(_call(buffer).args[1].value)
-        opening = Edit(Span(value.path, buffer.code.start, value.start), (prefix, f"_{_registered(buffer)} = "))
-        edits += [opening, deletion(Span(value.path, value.end, buffer.code.end))]
+        name, value = _registered(buffer), tree.span(_call(buffer).args[1].value)
+        opening = Span(value.path, buffer.code.start, value.start)
+        edits.append(Edit(opening, (*_front(prefix, name, free), f"{name} = ")))
+        edits.append(deletion(Span(value.path, value.end, buffer.code.end)))
     return edits
 
 
@@ -293,11 +333,15 @@ def _registered(buffer: Statement) -> str:
     return str(cst.ensure_type(_call(buffer).args[0].value, cst.SimpleString).evaluated_value)
 
 
-def _uses(tree: Tree, owner: cst.ClassDef, name: str, attributes: frozenset[str]) -> Iterator[Edit]:
-    """The edits that make `net_x` of `net.x` wherever the program uses an attribute of the object."""
+def _uses(
+    tree: Tree, owner: cst.ClassDef, name: str, attributes: Collection[str], free: Collection[str]
+) -> Iterator[Edit]:
+    """The edits that make `net_x`, or `x` where that is free, of `net.x` wherever the object's attribute is used."""
     for use in tree.walk(cst.Attribute):
         if last_name(use.value) == name and use.attr.value in attributes and tree.span(use) not in tree.span(owner):
-            yield Edit(Span(tree.file.path, whole(tree, use.value).end, tree.span(use.attr).start), ("_",))
+            kept = use.attr.value not in free
+            start = whole(tree, use.value).end if kept else tree.span(use).start
+            yield Edit(Span(tree.file.path, start, tree.span(use.attr).start), ("_",) if kept else ())
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,13 +389,14 @@ def _spelled_out(tree: Tree, owner: cst.ClassDef, fields: Sequence[_Field]) -> I
     if not used <= attributes:
         return
     prefix: Piece = tree.span(target)
+    free = _free(tree, owner, attributes, [target])
     lines: list[Piece] = []
     for field, value in values.items():
         if field in used:
-            lines += [statement.indent, prefix, f"_{field} = ", whole(tree, value), "\n"]
+            lines += [statement.indent, *_front(prefix, field, free), f"{field} = ", whole(tree, value), "\n"]
     edits = [removal(tree, tree.statement_of[owner])] if statement.node is not owner else []
     put = Edit(statement.span, tuple(lines)) if lines else removal(tree, statement)
-    yield patch(f"dissolve {name}", *edits, put, *_uses(tree, owner, known, attributes))
+    yield patch(f"dissolve {name}", *edits, put, *_uses(tree, owner, known, attributes, free))
 
 
 def _given(call: cst.Call, fields: Sequence[_Field]) -> dict[str, cst.BaseExpression] | None:

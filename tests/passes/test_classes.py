@@ -9,11 +9,11 @@ from shrinkrepro.passes.classes import classes_to_bases, dissolve_classes, objec
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("class A:\n    def __init__(self):\n        self.x = 1\na = A()\nb = a.x + a.x\n", "a_x = 1\nb = a_x + a_x\n"),
+        ("class A:\n    def __init__(self):\n        self.x = 1\na = A()\nb = a.x + a.x\n", "x = 1\nb = x + x\n"),
         (("class A(B):\n    def __init__(self, n):\n        super(A, self).__init__()\n        self.x = n\n"
-         "        self.y = self.x\na = A(n)\na.y\n"), "a_x = n\na_y = a_x\na_y\n"),
+         "        self.y = self.x\na = A(n)\na.y\n"), "x = n\ny = x\ny\n"),
         (("class A:\n    def __init__(self):\n        super().__init__()\n"
-         "        self.register_buffer('x', f(1), persistent=False)\na = A()\na.x\n"), "a_x = f(1)\na_x\n"),
+         "        self.register_buffer('x', f(1), persistent=False)\na = A()\na.x\n"), "x = f(1)\nx\n"),
         (("class A:\n    def __init__(self):\n        self.x = 1\nclass B:\n    def __init__(self):\n"
          "        self.a = A()\n        self.z = self.a.x\n    def f(self): return self.a.x\n"),
          ("class B:\n    def __init__(self):\n        self.a_x = 1\n        self.z = self.a_x\n"
@@ -44,8 +44,12 @@ def test_a_class_that_is_more_than_its_attributes_stays(text: str) -> None:
         ("class A:\n    def __init__(self, n):\n        self.x = n\na = A(1)\nb = A(2)\na.x + b.x\n",
          "a_x = 1\nb_x = 2\na_x + b_x\n"),
         ("class A:\n    def __init__(self, n):\n        self.x, self.y = n\ny = A(z).x + 1\n",
-         "a_x, a_y = z\ny = a_x + 1\n"),
-        ("class A:\n    def __init__(self):\n        self.x: int = 1\na = A()\na.x\n", "a_x: int = 1\na_x\n"),
+         "x, a_y = z\ny = x + 1\n"),
+        ("class A:\n    def __init__(self):\n        self.x: int = 1\na = A()\na.x\n", "x: int = 1\nx\n"),
+        ("class A:\n    def __init__(self):\n        self.x = 1\na = A()\na.x\nx = 2\n", "a_x = 1\na_x\nx = 2\n"),
+        ("import x\nclass A:\n    def __init__(self):\n        self.x = 1\na = A()\na.x\n", "import x\na_x = 1\na_x\n"),
+        ("class A:\n    def __init__(self):\n        self.sum = 1\na = A()\na.sum\n", "a_sum = 1\na_sum\n"),
+        ("class A:\n    def __init__(self, x):\n        self.x = x + 1\na = A(2)\na.x\n", "a_x = 2 + 1\na_x\n"),
     ],
 )  # fmt: skip
 def test_each_object_gets_variables_of_its_own(before: str, after: str) -> None:
@@ -55,11 +59,11 @@ def test_each_object_gets_variables_of_its_own(before: str, after: str) -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("class A:\n    x = 1\n    y: int = 2\na = A()\nb = a.x\n", "a_x = 1\nb = a_x\n"),
+        ("class A:\n    x = 1\n    y: int = 2\na = A()\nb = a.x\n", "x = 1\nb = x\n"),
         ("@dataclass\nclass A:\n    x: int\n    y: int = 2\na = A(3)\nb = a.x + a.y\n",
-         "a_x = 3\na_y = 2\nb = a_x + a_y\n"),
-        ("class A:\n    x = 1\nb = A.x\nA.x = 3\n", "A_x = 1\nb = A_x\nA_x = 3\n"),
-        ("class A(B): pass\na = A()\na.x = 1\nb = a.x\n", "a_x = 1\nb = a_x\n"),
+         "x = 3\ny = 2\nb = x + y\n"),
+        ("class A:\n    x = 1\nb = A.x\nA.x = 3\n", "x = 1\nb = x\nx = 3\n"),
+        ("class A(B): pass\na = A()\na.x = 1\nb = a.x\n", "x = 1\nb = x\n"),
     ],
 )  # fmt: skip
 def test_fields_that_are_read_become_variables(before: str, after: str) -> None:
