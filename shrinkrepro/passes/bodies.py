@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
-import libcst.matchers as m
 
 from shrinkrepro.passes.common import simple
 from shrinkrepro.passes.functions import Function
 from shrinkrepro.passes.syntax import dotted, last_name
-from shrinkrepro.program.tree import Statement, Tree
+from shrinkrepro.program.tree import Node, Statement, Tree
 
 _INNER = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
-SUPER = m.Call(func=m.Name("super"))
 
 
-def own_nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """Every node inside `node` that is not part of a function or class inside it."""
-    for child in node.children:
-        if not isinstance(child, _INNER):
-            yield child
-            yield from own_nodes(child)
+def own(tree: Tree, block: cst.CSTNode, kind: type[Node]) -> list[Node]:
+    """Every node of a kind inside a block that is not part of a function or class inside it, in order."""
+    around = tree.span(block)
+    return [node for node in tree.walk(kind) if tree.span(node) in around and _belongs(tree, node, block)]
+
+
+def _belongs(tree: Tree, node: cst.CSTNode, block: cst.CSTNode) -> bool:
+    """Whether a block is around a node, and no function or class in between."""
+    for outer in tree.ancestors(node):
+        if outer is block or isinstance(outer, _INNER):
+            return outer is block
+    return False
+
+
+def supers(tree: Tree, block: cst.CSTNode) -> list[cst.Call]:
+    """Every call of `super` in a block."""
+    return [call for call in own(tree, block, cst.Call) if is_super(call)]
+
+
+def is_super(node: cst.CSTNode) -> bool:
+    """Whether an expression is `super()`."""
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "super"
 
 
 def members(tree: Tree, suite: cst.BaseSuite) -> tuple[Statement, ...] | None:
@@ -51,12 +63,10 @@ def portable(function: Function) -> bool:
         return False
     if members(function.tree, node.body) is None:
         return False
-    inner = list(own_nodes(node.body))
-    if any(isinstance(found, (cst.Yield, cst.Await)) for found in inner):
+    tree, body = function.tree, node.body
+    if any(own(tree, body, kind) for kind in (cst.Yield, cst.Await)) or (not function.bound and supers(tree, body)):
         return False
-    if not function.bound and any(m.matches(found, SUPER) for found in inner):
-        return False
-    return all(_ends_branch(function, found) for found in inner if isinstance(found, cst.Return))
+    return all(_ends_branch(function, found) for found in own(tree, body, cst.Return))
 
 
 def _ends_branch(function: Function, result: cst.Return) -> bool:
@@ -76,15 +86,15 @@ def _ends_branch(function: Function, result: cst.Return) -> bool:
     return False
 
 
-def returns(body: cst.CSTNode) -> bool:
+def returns(tree: Tree, block: cst.CSTNode) -> bool:
     """Whether a block returns from its function."""
-    return any(isinstance(node, cst.Return) for node in own_nodes(body))
+    return bool(own(tree, block, cst.Return))
 
 
 def result_of(function: Function) -> cst.Return | None:
     """The `return` at the end of a function, when it is the only one."""
     body = function.node.body
-    ends = [node for node in own_nodes(body) if isinstance(node, cst.Return)]
+    ends = own(function.tree, body, cst.Return)
     match body.body[-1]:
         case cst.SimpleStatementLine(body=[cst.Return() as result]) if len(ends) == 1:
             return result
@@ -98,4 +108,4 @@ def idle(value: cst.BaseExpression | None) -> bool:
 
 def runs_through(function: Function) -> bool:
     """Whether the body of a function may stand elsewhere and runs from top to bottom."""
-    return movable(function) and (result_of(function) is not None or not returns(function.node.body))
+    return movable(function) and (result_of(function) is not None or not returns(function.tree, function.node.body))

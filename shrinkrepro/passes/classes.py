@@ -10,7 +10,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from shrinkrepro.facts import Facts
-from shrinkrepro.passes.bodies import members, own_nodes
+from shrinkrepro.passes.bodies import members, own
 from shrinkrepro.passes.common import names, patch, removal, replaced_by_block, whole, within, without
 from shrinkrepro.passes.functions import Function, calls, listed_parameters, parameters
 from shrinkrepro.passes.sites import (
@@ -194,7 +194,7 @@ def _constructor(tree: Tree, owner: cst.ClassDef) -> Function | None:
     match owner.body:
         case cst.IndentedBlock(body=[cst.FunctionDef(name=cst.Name("__init__"), decorators=[]) as node]):
             fits = isinstance(node.body, cst.IndentedBlock) and members(tree, node.body) is not None
-            plain = not any(isinstance(found, (cst.Return, cst.Yield)) for found in own_nodes(node.body))
+            plain = not own(tree, node.body, cst.Return) and not own(tree, node.body, cst.Yield)
             return Function(tree, node, owner) if fits and plain else None
     return None
 

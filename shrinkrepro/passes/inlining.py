@@ -9,7 +9,7 @@ from itertools import groupby, product
 import libcst as cst
 
 from shrinkrepro.facts import Facts
-from shrinkrepro.passes.bodies import idle, movable, own_nodes, portable, result_of, returns
+from shrinkrepro.passes.bodies import idle, movable, own, portable, result_of, returns
 from shrinkrepro.passes.common import patch, removal, whole
 from shrinkrepro.passes.functions import Function, calls, functions, parameters
 from shrinkrepro.passes.sites import (
@@ -141,7 +141,7 @@ def _set_at(setter: Function | None, use: cst.Attribute) -> list[Edit] | None:
     """The edit that puts the body of a setter where the property is assigned; None when it cannot stand there."""
     listed = [] if setter is None else parameters(setter)
     statement = None if setter is None else setter.tree.statement_around(use)
-    if setter is None or statement is None or len(listed) != 1 or returns(setter.node.body):
+    if setter is None or statement is None or len(listed) != 1 or returns(setter.tree, setter.node.body):
         return None
     match statement.node:
         case cst.Assign(targets=[_], value=value):
@@ -198,13 +198,11 @@ def _plans(function: Function, sites: Sequence[Site], facts: Facts) -> Iterator[
 def _branches_both_ran(function: Function, facts: Facts) -> bool:
     """Whether some `if` of a function went one way in one call and the other way in another."""
     tree = function.tree
-    for node in own_nodes(function.node.body):
-        if isinstance(node, cst.If):
-            suite = tree.parents[node]
-            block = tree.block_of(suite) if isinstance(suite, cst.IndentedBlock) else ()
-            rest = [member for member in block if member.code.start > tree.span(node).start] if returns(node) else []
-            if _forks(tree, node, rest, facts):
-                return True
+    for node in own(tree, function.node.body, cst.If):
+        suite = tree.parents[node]
+        block = tree.block_of(suite) if isinstance(suite, cst.IndentedBlock) and returns(tree, node) else ()
+        if _forks(tree, node, [member for member in block if member.code.start > tree.span(node).start], facts):
+            return True
     return False
 
 
@@ -243,7 +241,7 @@ def _at_statement(function: Function, sites: Sequence[Site], plan: _Plan, facts:
         if copy is None:
             return None
         copies.append(copy if plan.kept in (None, site) else _without_culprit(copy, facts))
-    straight = result_of(function) is not None or not returns(function.node.body)
+    straight = result_of(function) is not None or not returns(function.tree, function.node.body)
     if straight and not any(site in plan.ways for site in sites):
         return _before(function, sites, copies)
     statement = sites[0].statement
@@ -306,9 +304,9 @@ class _Branches:
             if isinstance(node, cst.Return):
                 return (*before, *self._end(node.value, indent))
             rest = statements[position + 1 :]
-            if isinstance(node, cst.If) and (returns(node) or self._parts_here(node)):
+            if isinstance(node, cst.If) and (returns(tree, node) or self._parts_here(node)):
                 return (*before, *self._branches(node, rest, indent))
-            if isinstance(node, cst.With) and returns(node.body):
+            if isinstance(node, cst.With) and returns(tree, node.body):
                 head = self.copy.part(tree.header(node))
                 return (*before, indent, *head, "\n", *self.block(tree.block_of(node.body), f"{indent}    "))
         return (*self.copy.lines(statements, indent), *self._end(None, indent))

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import libcst as cst
-import libcst.matchers as m
 
-from shrinkrepro.passes.bodies import SUPER, on_own_lines, own_nodes
+from shrinkrepro.passes.bodies import is_super, on_own_lines, own, supers
 from shrinkrepro.passes.common import names, reindented, simple, whole, within, without
 from shrinkrepro.passes.functions import Function, parameters
 from shrinkrepro.passes.syntax import argument, dotted, needs_parentheses, standalone
@@ -161,7 +160,7 @@ def receiver_of(function: Function, call: cst.Call) -> cst.BaseExpression | None
 
 def through_super(call: cst.Call) -> bool:
     """Whether a call is one of a method of the base: `super().forward(x)`."""
-    return m.matches(call.func, m.Attribute(value=SUPER))
+    return isinstance(call.func, cst.Attribute) and is_super(call.func.value)
 
 
 def self_of(function: Function) -> str | None:
@@ -180,10 +179,8 @@ def uses_of_self(function: Function) -> tuple[cst.BaseExpression, ...]:
 
     A constructor only ever goes where its base is the base as well, so there `super()` stays what it is.
     """
-    through_base = [node for node in own_nodes(function.node.body) if m.matches(node, SUPER)]
     means_object = function.bound and function.node.name.value != "__init__"
-    calls = [node for node in through_base if isinstance(node, cst.Call)] if means_object else []
-    return (*reads_of_self(function), *calls)
+    return (*reads_of_self(function), *(supers(function.tree, function.node.body) if means_object else ()))
 
 
 def _captures(function: Function, site: Site) -> bool:
@@ -209,7 +206,8 @@ def local_names(function: Function) -> set[str]:
 
 def _declarations(function: Function) -> list[cst.Global | cst.Nonlocal]:
     """The statements of a function that say which names are variables of something around it."""
-    return [node for node in own_nodes(function.node.body) if isinstance(node, (cst.Global, cst.Nonlocal))]
+    tree, body = function.tree, function.node.body
+    return [*own(tree, body, cst.Global), *own(tree, body, cst.Nonlocal)]
 
 
 def dropped(statement: Statement) -> Edit:

@@ -10,7 +10,7 @@ import libcst.matchers as m
 
 from shrinkrepro.facts import Facts
 from shrinkrepro.passes.blocks import jumps, one_turn
-from shrinkrepro.passes.bodies import idle, members, on_own_lines, own_nodes, result_of, runs_through
+from shrinkrepro.passes.bodies import idle, members, on_own_lines, own, result_of, runs_through
 from shrinkrepro.passes.common import names, patch, removal, whole, within
 from shrinkrepro.passes.functions import Function, calls, functions, instances, parameters
 from shrinkrepro.passes.sites import (
@@ -142,10 +142,9 @@ def _yields(function: Function) -> list[cst.Yield]:
     node, tree = function.node, function.tree
     if node.asynchronous is not None or not isinstance(node.body, cst.IndentedBlock) or not members(tree, node.body):
         return []
-    inner = list(own_nodes(node.body))
-    found = [yielding for yielding in inner if isinstance(yielding, cst.Yield)]
-    special = any(isinstance(other, (cst.Return, cst.Global, cst.Nonlocal, cst.From)) for other in inner)
+    found = own(tree, node.body, cst.Yield)
     alone = all(isinstance(tree.parents[yielding], cst.Expr) for yielding in found)
+    special = any(own(tree, node.body, kind) for kind in (cst.Return, cst.Global, cst.Nonlocal, cst.From))
     return found if alone and not special else []
 
 
