@@ -46,6 +46,7 @@ from shrinkrepro.passes.layers import (
     plain_backward,
     simplest_loss,
     simplest_optimizer,
+    sum_before_backward,
 )
 from shrinkrepro.passes.loops import flatten_comprehensions, last_in_turn, run_through_less
 from shrinkrepro.passes.nodes import call_named_by_node
@@ -94,6 +95,7 @@ PASSES = (
     identity_layers,
     simplest_loss,
     plain_backward,
+    sum_before_backward,
     simplest_optimizer,
     drop_schedulers,
     shorten_chains,

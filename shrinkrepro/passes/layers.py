@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from shrinkrepro.facts import Facts
-from shrinkrepro.passes.common import patch, removal, whole, without
+from shrinkrepro.passes.common import patch, removal, simple, whole, without
 from shrinkrepro.passes.syntax import (
     canonical,
     imported,
@@ -147,6 +147,40 @@ def plain_backward(program: Program, facts: Facts) -> Iterator[Patch]:
             yield patch("call backward without arguments", *without(tree, call.args, range(len(call.args))))
             if 0 < len(others) < len(call.args):
                 yield patch("call backward with retain_graph alone", *without(tree, call.args, others))
+
+
+def sum_before_backward(program: Program, facts: Facts) -> Iterator[Patch]:
+    """Sum what the last call before backward is given, in place of what it makes of that.
+
+    Before:
+        Linear(4, 1)(cat([x, y], 1)).backward()
+    After:
+        cat([x, y], 1).sum().backward()
+
+    Before:
+        cat([x, y], 1).sum().backward()
+    After:
+        x.sum().backward()
+    """
+    for tree in reversed(facts.trees):
+        for call in _latest_first(tree):
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward":
+                for part in _given(call.func.value):
+                    pieces = parenthesised(whole(tree, part), needs_parentheses(tree, part, call.func))
+                    yield patch("sum before backward", Edit(whole(tree, call.func.value), (*pieces, ".sum()")))
+
+
+def _given(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What a call is given, lists of it taken apart; of `f(x).sum()` what `f` is given."""
+    match node:
+        case cst.Call(func=cst.Attribute(value=cst.Call() as summed, attr=cst.Name("sum")), args=[]):
+            return _given(summed)
+        case cst.Call():
+            found = [arg.value for arg in plain_arguments(node)]
+            lists = [part for part in found if isinstance(part, (cst.List, cst.Tuple))]
+            parts = [*found, *(element.value for part in lists for element in part.elements[:1])]
+            return [part for part in parts if not isinstance(part, (cst.List, cst.Tuple)) and not simple(part)]
+    return []
 
 
 def simplest_optimizer(program: Program, facts: Facts) -> Iterator[Patch]:

@@ -11,6 +11,7 @@ from shrinkrepro.passes.layers import (
     plain_backward,
     simplest_loss,
     simplest_optimizer,
+    sum_before_backward,
 )
 
 
@@ -131,3 +132,19 @@ def test_a_scheduler_goes_with_all_of_its_steps() -> None:
         "class T:\n    def __init__(self):\n        self.n = 1\n    def f(self):\n        pass\n"
     )
     assert patches_of(drop_schedulers, before) == [after]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("f(a + b, 2).backward()\n", ["(a + b).sum().backward()\n"]),
+        ("f([a, b], c).sum().backward()\n", ["c.sum().backward()\n", "a.sum().backward()\n"]),
+        ("f(a).backward(g(b))\n", ["a.sum().backward(g(b))\n"]),
+        ("x.backward()\n", []),
+        ("x.sum().backward()\n", []),
+        ("f(k=a).backward()\n", []),
+        ("f(1).backward()\n", []),
+    ],
+)
+def test_what_the_last_call_is_given_is_summed_for_backward(before: str, after: list[str]) -> None:
+    assert patches_of(sum_before_backward, before) == after
