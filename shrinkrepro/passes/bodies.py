@@ -6,10 +6,13 @@ import libcst as cst
 
 from shrinkrepro.passes.common import simple
 from shrinkrepro.passes.functions import Function
-from shrinkrepro.passes.syntax import dotted, last_name
+from shrinkrepro.passes.syntax import canonical, dotted, last_name
 from shrinkrepro.program.tree import Node, Statement, Tree
 
 _INNER = (cst.FunctionDef, cst.ClassDef, cst.Lambda)
+_GRAD_MODES = frozenset(
+    {"torch.no_grad", "torch.enable_grad", "torch.inference_mode", "torch.set_grad_enabled", "torch.autograd.no_grad"}
+)
 
 
 def own(tree: Tree, block: cst.CSTNode, kind: type[Node]) -> list[Node]:
@@ -49,8 +52,26 @@ def on_own_lines(statement: Statement) -> bool:
 
 def movable(function: Function) -> bool:
     """Whether the body of a function may stand elsewhere: nothing wraps it or depends on where it stands."""
-    plain = all(last_name(decorator.decorator) == "staticmethod" for decorator in function.node.decorators)
-    return plain and portable(function)
+    return portable(function) and all(map(_wraps_nothing, function.node.decorators))
+
+
+def movable_with_mode(function: Function) -> bool:
+    """Whether the body of a function may stand elsewhere, in a `with` that switches gradients if a decorator does."""
+    mode = grad_mode(function)
+    return portable(function) and all(d.decorator is mode or _wraps_nothing(d) for d in function.node.decorators)
+
+
+def grad_mode(function: Function) -> cst.Call | None:
+    """What a decorator of a function like `@torch.no_grad()` calls to switch gradients; None without one."""
+    called = [decorator.decorator for decorator in function.node.decorators]
+    modes = [
+        call for call in called if isinstance(call, cst.Call) and canonical(function.tree, call.func) in _GRAD_MODES
+    ]
+    return modes[0] if modes else None
+
+
+def _wraps_nothing(decorator: cst.Decorator) -> bool:
+    return last_name(decorator.decorator) in ("staticmethod", "classmethod")
 
 
 def portable(function: Function) -> bool:

@@ -9,7 +9,7 @@ from itertools import groupby, product
 import libcst as cst
 
 from shrinkrepro.facts import Facts
-from shrinkrepro.passes.bodies import idle, movable, own, portable, result_of, returns
+from shrinkrepro.passes.bodies import grad_mode, idle, movable_with_mode, own, portable, result_of, returns
 from shrinkrepro.passes.common import patch, removal, whole
 from shrinkrepro.passes.functions import Function, calls, functions, parameters
 from shrinkrepro.passes.sites import (
@@ -38,7 +38,7 @@ def inline_functions(program: Program, facts: Facts) -> Iterator[Patch]:
 
     What is passed by name goes where the parameters are read, the rest is assigned first; variables get new names
     where the caller uses the same. Where the body branches, each call may keep one of the branches that ran. Of a write
-    that is responsible for the failure, one copy is kept.
+    that is responsible for the failure, one copy is kept. A decorator that switches gradients becomes a `with`.
 
     Before:
         def scale(x, by):
@@ -79,7 +79,7 @@ def inline_functions(program: Program, facts: Facts) -> Iterator[Patch]:
         z = w * 2
     """
     for function in functions(facts):
-        if movable(function):
+        if movable_with_mode(function):
             sites = _sites(function, facts)
             for plan in _plans(function, sites, facts):
                 yield from _inlined(function, sites, plan, facts)
@@ -241,16 +241,18 @@ def _at_statement(function: Function, sites: Sequence[Site], plan: _Plan, facts:
         if copy is None:
             return None
         copies.append(copy if plan.kept in (None, site) else _without_culprit(copy, facts))
-    straight = result_of(function) is not None or not returns(function.tree, function.node.body)
-    if straight and not any(site in plan.ways for site in sites):
+    tree, mode = function.tree, grad_mode(function)
+    straight = result_of(function) is not None or not returns(tree, function.node.body)
+    if straight and mode is None and not any(site in plan.ways for site in sites):
         return _before(function, sites, copies)
     statement = sites[0].statement
     if len(sites) > 1 or statement.compound:
         return None
-    body = _Branches(copies[0], sites[0], plan.ways.get(sites[0]), facts).block(
-        function.tree.block_of(function.node.body), statement.indent
-    )
-    return [Edit(statement.span, (*copies[0].heading, *body))]
+    writer = _Branches(copies[0], sites[0], plan.ways.get(sites[0]), facts)
+    head = () if mode is None else (statement.indent, "with ", whole(tree, mode), ":\n")
+    deeper = statement.indent if mode is None else f"{statement.indent}    "
+    body = writer.block(tree.block_of(function.node.body), deeper)
+    return [Edit(statement.span, (*copies[0].heading, *head, *body))]
 
 
 def _without_culprit(copy: Copy, facts: Facts) -> Copy:
@@ -297,7 +299,10 @@ class _Branches:
     facts: Facts
 
     def block(self, statements: Sequence[Statement], indent: str) -> tuple[Piece, ...]:
-        """The lines of the statements, up to a `return`."""
+        """The lines of the statements, up to a `return`; `pass` where nothing is left."""
+        return self._lines(statements, indent) or (indent, "pass\n")
+
+    def _lines(self, statements: Sequence[Statement], indent: str) -> tuple[Piece, ...]:
         tree = self.copy.tree
         for position, statement in enumerate(statements):
             node, before = statement.node, self.copy.lines(statements[:position], indent)
@@ -339,6 +344,6 @@ class _Branches:
         """The statement of the site, with a value in place of the call."""
         code, use = self.site.statement.code, whole(self.copy.tree, self.site.use)
         if is_statement(self.site) and idle(value):
-            return (indent, "pass\n")
+            return ()
         pieces = ("None",) if value is None else self.copy.expression(value, self.site.use)
         return (indent, replace(code, end=use.start), *pieces, replace(code, start=use.end), "\n")

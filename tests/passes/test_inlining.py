@@ -236,3 +236,20 @@ def test_a_property_goes_with_its_setter(before: str, after: str) -> None:
 )
 def test_a_property_that_is_used_in_other_ways_stays(text: str) -> None:
     assert patches_of(inline_properties, text) == []
+
+
+NO_GRAD = "import torch\n@torch.no_grad()\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (NO_GRAD + "def f(x):\n    x.add_(1)\nf(a)\n", "import torch\nwith torch.no_grad():\n    a.add_(1)\n"),
+        (NO_GRAD + "def f(x):\n    return x + 1\ny = f(a)\n", "import torch\nwith torch.no_grad():\n    y = a + 1\n"),
+        (NO_GRAD + "def f(x):\n    return x\nf(a)\n", "import torch\nwith torch.no_grad():\n    pass\n"),
+        ("class A:\n    @classmethod\n    def f(cls, x):\n        return cls.k + x\ny = A.f(1)\n",
+         "class A:\n    pass\ny = A.k + 1\n"),
+    ],
+)  # fmt: skip
+def test_the_decorators_of_torch_and_python_are_made_good(before: str, after: str) -> None:
+    assert patches_of(inline_functions, before) == [after]
