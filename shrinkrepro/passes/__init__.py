@@ -16,7 +16,7 @@ from shrinkrepro.passes.calls import (
     method_to_operator,
     module_to_method,
 )
-from shrinkrepro.passes.classes import classes_to_bases, dissolve_classes, objects_to_functions
+from shrinkrepro.passes.classes import classes_to_bases, dissolve_classes, objects_to_functions, objects_to_parts
 from shrinkrepro.passes.devices import (
     devices_to_cpu,
     drop_anomaly_mode,
@@ -127,6 +127,7 @@ PASSES = (
     dissolve_classes,
     classes_to_bases,
     objects_to_functions,
+    objects_to_parts,
     split_assignments,
     inline_next,
     inline_variables,

@@ -12,7 +12,7 @@ import libcst.matchers as m
 from shrinkrepro.facts import Facts
 from shrinkrepro.passes.bodies import members, own
 from shrinkrepro.passes.common import names, patch, removal, replaced_by_block, whole, within, without
-from shrinkrepro.passes.functions import Function, calls, listed_parameters, parameters
+from shrinkrepro.passes.functions import Function, calls, instances, listed_parameters, parameters
 from shrinkrepro.passes.sites import (
     Copy,
     Site,
@@ -137,6 +137,39 @@ def objects_to_functions(program: Program, facts: Facts) -> Iterator[Patch]:
                     yield from _part_called(Function(tree, made, owner), Function(tree, called, owner), owner, facts)
 
 
+def objects_to_parts(program: Program, facts: Facts) -> Iterator[Patch]:
+    """Use the only attribute of an object instead of the object.
+
+    Before:
+        class Net(Module):
+            def __init__(self, size):
+                super().__init__()
+                self.layer = Linear(size, size)
+        net = Net(4)
+        optimizer = SGD(net.parameters())
+        y = net.layer(x)
+    After:
+        net = Linear(4, 4)
+        optimizer = SGD(net.parameters())
+        y = net(x)
+    """
+    for tree in reversed(facts.trees):
+        for owner in reversed(list(tree.walk(cst.ClassDef))):
+            constructor = _constructor(tree, owner)
+            only = None if constructor is None else _only_part(constructor)
+            if constructor is None or only is None:
+                continue
+            known = instances(owner.name.value, facts)
+            edits = _part_in_place(constructor, owner, only[1], facts)
+            uses = [
+                Edit(Span(tree.file.path, whole(tree, use.value).end, tree.span(use).end))
+                for use in tree.walk(cst.Attribute)
+                if use.attr.value == only[0] and last_name(use.value) in known
+            ]
+            if edits:
+                yield patch(f"use the part of {owner.name.value}", *edits, *uses)
+
+
 def _as_function(method: Function, owner: cst.ClassDef) -> Iterator[Patch]:
     """The patch that makes a function of a class which has nothing but a method, when that does not use its object."""
     tree, node = method.tree, method.node
@@ -152,17 +185,26 @@ def _as_function(method: Function, owner: cst.ClassDef) -> Iterator[Patch]:
 
 def _part_called(constructor: Function, method: Function, owner: cst.ClassDef, facts: Facts) -> Iterator[Patch]:
     """The patch that uses the part of an object which gets all that the object is called with."""
-    tree, part = method.tree, _only_part(constructor, _handed_on(method))
-    sites = () if part is None else _sites(constructor, facts)
+    handed, only = _handed_on(method), _only_part(constructor)
+    if only is not None and only[0] == handed:
+        edits = _part_in_place(constructor, owner, only[1], facts)
+        if edits:
+            yield patch(f"use the part of {owner.name.value}", *edits)
+
+
+def _part_in_place(
+    constructor: Function, owner: cst.ClassDef, part: cst.BaseExpression, facts: Facts
+) -> list[Edit] | None:
+    """The edits that make a part of an object where the object is made; None where that cannot be."""
+    tree, sites = constructor.tree, _sites(constructor, facts)
     edits = [removal(tree, tree.statement_of[owner])]
     for site in sites:
         copy = copy_for(constructor, site)
-        if copy is None or part is None:
-            return
+        if copy is None:
+            return None
         edits.append(Edit(whole(tree, site.use), copy.expression(part, site.use)))
         edits += [Edit(_start(site), copy.heading)] if copy.heading else []
-    if sites:
-        yield patch(f"use the part of {owner.name.value}", *edits)
+    return edits if sites else None
 
 
 def _handed_on(method: Function) -> str | None:
@@ -175,12 +217,13 @@ def _handed_on(method: Function) -> str | None:
     return None
 
 
-def _only_part(constructor: Function, name: str | None) -> cst.BaseExpression | None:
-    """What a constructor sets the attribute of that name to, when it does nothing else with its object."""
+def _only_part(constructor: Function) -> tuple[str, cst.BaseExpression] | None:
+    """The attribute that a constructor sets, and to what, when it does nothing else with its object."""
     block = constructor.tree.block_of(constructor.node.body)
     match [statement.node for statement in block if not m.matches(statement.node, _INITIALISES_BASE)]:
-        case [cst.Assign([cst.AssignTarget(cst.Attribute(cst.Name(), cst.Name(attribute)))], value)]:
-            return value if attribute == name and len(reads_of_self(constructor)) == 1 else None
+        case [cst.Assign([cst.AssignTarget(cst.Attribute(cst.Name(me), cst.Name(attribute)))], value)]:
+            once = me == self_of(constructor) and len(reads_of_self(constructor)) == 1
+            return (attribute, value) if once else None
     return None
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from passes.pass_testing import patches_of
 
-from shrinkrepro.passes.classes import classes_to_bases, dissolve_classes, objects_to_functions
+from shrinkrepro.passes.classes import classes_to_bases, dissolve_classes, objects_to_functions, objects_to_parts
 
 
 @pytest.mark.parametrize(
@@ -149,3 +149,20 @@ DELEGATES = (
 )
 def test_an_object_that_does_more_than_being_called_stays(text: str) -> None:
     assert patches_of(objects_to_functions, text) == []
+
+
+HOLDS = "class A(B):\n    def __init__(self, n):\n        super().__init__()\n        self.p = f(n)\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (HOLDS + "a = A(1)\ng(a, a.p, b.p)\n", ["a = f(1)\ng(a, a, b.p)\n"]),
+        (HOLDS + "a = A(1)\nc.d = A(2)\nc.d.p.e\n", ["a = f(1)\nc.d = f(2)\nc.d.e\n"]),
+        (HOLDS + "        self.q = 1\na = A(1)\n", []),
+        (HOLDS + "        g(self)\na = A(1)\n", []),
+        (HOLDS + "    def h(self): pass\na = A(1)\n", []),
+    ],
+)
+def test_an_object_with_one_part_is_that_part(before: str, after: list[str]) -> None:
+    assert patches_of(objects_to_parts, before) == after
