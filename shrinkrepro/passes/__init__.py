@@ -54,6 +54,7 @@ from shrinkrepro.passes.shapes import equal_sizes, shorten_chains, shorten_sizes
 from shrinkrepro.passes.statements import delete_statements, keep_what_ran, split_lines, strip_annotations, strip_layout
 from shrinkrepro.passes.values import expression_to_tensor, expression_to_value
 from shrinkrepro.passes.variables import (
+    compute_once,
     drop_results,
     index_once,
     inline_next,
@@ -129,6 +130,7 @@ PASSES = (
     objects_to_functions,
     objects_to_parts,
     split_assignments,
+    compute_once,
     inline_next,
     inline_variables,
     merge_names,

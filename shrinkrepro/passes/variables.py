@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from itertools import chain, count, pairwise
 from keyword import iskeyword
 
 import libcst as cst
 
 from shrinkrepro.facts import Facts
 from shrinkrepro.passes.common import joined, names, patch, removal, whole, within
-from shrinkrepro.passes.syntax import delimited, standalone
+from shrinkrepro.passes.syntax import delimited, own_scope, standalone
 from shrinkrepro.program.edit import Edit, Patch
 from shrinkrepro.program.source import Program, Span
 from shrinkrepro.program.tree import Statement, Tree
@@ -94,6 +94,46 @@ def split_assignments(program: Program, facts: Facts) -> Iterator[Patch]:
                     ]
                     if lines:
                         yield patch("assign one by one", Edit(statement.code, joined(lines, f"\n{statement.indent}")))
+
+
+def compute_once(program: Program, facts: Facts) -> Iterator[Patch]:
+    """Compute once what is computed twice in the same words.
+
+    Before:
+        total = f(x, 1).sum()
+        f(x, 1).backward()
+    After:
+        y = f(x, 1)
+        total = y.sum()
+        y.backward()
+
+    Before:
+        a = f(x, 1)
+        f(x, 1).backward()
+    After:
+        a = f(x, 1)
+        a.backward()
+    """
+    for tree in reversed(facts.trees):
+        found: dict[tuple[cst.CSTNode, str], list[cst.Call]] = {}
+        for call in tree.walk(cst.Call):
+            if call.args and own_scope(tree, call):
+                found.setdefault((_scope(tree, call), tree.text(call)), []).append(call)
+        repeated = [calls for calls in found.values() if len(calls) > 1]
+        for first, *others in sorted(repeated, key=lambda calls: -len(tree.text(calls[0]))):
+            statement = tree.statement_around(first)
+            if any(tree.statement_around(other) is statement for other in others):
+                continue
+            name = _only_name(statement) if tree.parents[first] is statement.node else None
+            known = {*names(tree).read, *names(tree).bound}
+            new = name or next(free for free in chain(["y"], (f"y_{i}" for i in count(1))) if free not in known)
+            edits = [Edit(whole(tree, call), (new,)) for call in others]
+            if name is None:
+                value, start = whole(tree, first), statement.span.start
+                before = Span(value.path, start, value.start)
+                pieces = (statement.indent, f"{new} = ", value, "\n", before, new)
+                edits.append(Edit(Span(value.path, start, value.end), pieces))
+            yield patch(f"compute {new} once", *edits)
 
 
 def merge_names(program: Program, facts: Facts) -> Iterator[Patch]:

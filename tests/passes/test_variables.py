@@ -4,6 +4,7 @@ import pytest
 from passes.pass_testing import observed, patches_of
 
 from shrinkrepro.passes.variables import (
+    compute_once,
     drop_results,
     index_once,
     inline_next,
@@ -67,3 +68,20 @@ def test_of_two_names_for_tensors_the_one_bound_first_is_used() -> None:
     before = "import torch\nx = torch.ones(1)\ny = torch.ones(1)\nz = abs(y)\n"
     assert before.replace("abs(y)", "abs(x)") in patches_of(reuse_names, before, observed)
     assert before.replace("abs(y)", "abs(x * 1)") not in patches_of(reuse_names, before.replace("y", "x"), observed)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("a = g(f(x))\nb = f(x)\n", ["y = f(x)\na = g(y)\nb = y\n"]),
+        ("a = f(x)\nb = f(x) + f(x)\n", ["a = f(x)\nb = a + a\n"]),
+        ("y = 1\nfor i in f(x):\n    g(f(x))\n", ["y = 1\ny_1 = f(x)\nfor i in y_1:\n    g(y_1)\n"]),
+        ("a = f(x) + f(x)\n", []),
+        ("a = f()\nb = f()\n", []),
+        ("a = f(x)\nb = f(y)\n", []),
+        ("a = f(x)\ndef g():\n    return f(x)\n", []),
+        ("a = [f(x) for x in b]\nc = [f(x) for x in b]\n", []),
+    ],
+)
+def test_what_is_computed_twice_in_one_scope_is_computed_once(before: str, after: list[str]) -> None:
+    assert patches_of(compute_once, before) == after
