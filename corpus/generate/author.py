@@ -14,7 +14,7 @@ from corpus.generate import operators
 from corpus.generate.choice import Choice
 from corpus.generate.code import Block, Item, Line
 from corpus.generate.truth import Made
-from corpus.generate.world import COPY_SLICES, Entry, Node, Spent, World, broken, node_of, storage_of
+from corpus.generate.world import COPY_SLICES, Entry, Node, Spent, World, broken, node_of, own_spoil, storage_of
 
 PRELUDE = "\n".join(["import torch", *operators.IMPORTS.values(), *operators.DEFINITIONS.values()])
 
@@ -27,7 +27,8 @@ _MOST_NODES = 600
 class Draft:
     """A program before it is dressed: its items, the line whose backward pass ends it, and what was accounted for.
 
-    `made` tells what lines were made from.
+    `made` tells what lines were made from, `blamed` by which other line a line writes (a hook), `inside` the lines of a
+    definition that save and write when a line calls it.
     """
 
     items: list[Item]
@@ -35,6 +36,8 @@ class Draft:
     backward: Line
     world: World
     made: dict[Line, Made]
+    blamed: dict[Line, Line]
+    inside: dict[Line, tuple[str, str]]
 
 
 @dataclass
@@ -54,6 +57,9 @@ class Author:
     forced: list[str] = field(default_factory=list)
     hidden: set[int | None] = field(default_factory=set)
     optimizers: dict[str, Made] = field(default_factory=dict)
+    layers: dict[str, str] = field(default_factory=dict)
+    blamed: dict[Line, Line] = field(default_factory=dict)
+    inside: dict[Line, tuple[str, str]] = field(default_factory=dict)
 
     def write(self) -> Draft:
         """The whole program. Raises Spent when no loss can reach what was spoiled."""
@@ -64,7 +70,8 @@ class Author:
         for _ in range(self.choose.integer(2, 4)):
             self.leaf()
         self.operate()
-        due = sorted(self.choose.integer(0, self.moves) for _ in range(self.faults))
+        in_backward = self.faults > 0 and self.choose.chance(8)
+        due = sorted(self.choose.integer(0, self.moves) for _ in range(self.faults - in_backward))
         for number in range(self.moves + 1):
             while due and due[0] <= number:
                 due.pop(0)
@@ -72,7 +79,9 @@ class Author:
             if number < self.moves:
                 self.move()
         loss = self.loss()
-        return Draft(self.items, loss, self.backward(loss), self.world, self.made)
+        if in_backward:
+            self._plant_hook()
+        return Draft(self.items, loss, self.backward(loss), self.world, self.made, self.blamed, self.inside)
 
     # ---- lines
 
@@ -122,6 +131,11 @@ class Author:
         fit = (expression for expression in reversed(self.tensors) if _is_fit(self.tensor(expression)))
         return list(itertools.islice(fit, _RECENT))
 
+    def options(self, table: Sequence[str]) -> list[str]:
+        """The templates that may be used now: of those with a scripted function, only the first call, in no loop."""
+        used = [name for name in operators.SCRIPTED if self.depth or name in self.world.names]
+        return [template for template in table if not any(f"{name}(" in template for name in used)]
+
     def fill(self, template: str, name: str = "") -> Made:
         """A template with any tensors in its holes."""
         count = len(set(re.findall(r"\{(\d)\}", template)))
@@ -140,6 +154,8 @@ class Author:
             (6, self.index),
             (14, self.touch),
             (8, self.module),
+            (4, self.again),
+            (4, self.hook),
             (6, self.log),
             (5, self.loop),
             (4, self.freeze),
@@ -173,11 +189,19 @@ class Author:
         """A new tensor out of known ones."""
         for _ in range(_TRIES):
             table = self.choose.one_of((operators.UNARY, operators.UNARY, operators.BINARY))
-            made = self.fill(self.choose.one_of(table))
-            name = self.result()
+            made = self.fill(self.choose.one_of(self.options(table)))
+            name, memory = self.result(), storage_of(self.tensor(made.holes[0]))
             if self.emit(f"{name} = {made.template.format(*made.holes)}", made):
                 self.know(name)
+                if "use_reentrant=False" in made.template:
+                    self._keeps(memory)
                 return
+
+    def _keeps(self, memory: int | None) -> None:
+        """What the last line saved is computed again when it is needed, out of an input with that memory."""
+        for entry in self.world.entries:
+            if entry.line is self.body[-1]:
+                entry.storage = memory
 
     def look(self) -> None:
         """A view."""
@@ -223,7 +247,7 @@ class Author:
             made = self.choose.one_of(operators.MODULES).format(n=self.size)
             layer = self.name("layer")
             inner = self.choose.one_of(self.recent())
-            if "inplace" in made and self.touches(self.tensor(inner)):
+            if ("inplace" in made and self.touches(self.tensor(inner))) or ("Scaler" in made and self.depth):
                 continue
             count = len(self.body)
             if not self.emit(f"{layer} = {made}"):
@@ -235,16 +259,55 @@ class Author:
             call = Made(f"{made}({{0}}){item}", (inner,))
             if self.emit(f"{name} = {layer}({inner}{second}{query}){item}", None if second or query else call):
                 self.know(name)
+                self._built(layer, made)
                 for part, _ in self.tensor(layer).named_parameters():
                     if "parametrizations" not in part:
                         self.know(f"{layer}.{part}" if not part[0].isdigit() else f"{layer}[{part[0]}]{part[1:]}")
                 return
             del self.body[count:], self.world.names[layer]
 
+    def _built(self, layer: str, made: str) -> None:
+        """The last line has called a module; remember what it is."""
+        self.layers[layer] = made
+        inner = operators.INSIDE.get(made.partition("(")[0])
+        line = self.body[-1]
+        if inner is not None and isinstance(line, Line):
+            self.inside[line] = inner
+
+    def again(self) -> None:
+        """A module called once more."""
+        calm = [
+            n for n, made in self.layers.items() if all(part not in made for part in ("inplace", "Scaler", "Bilinear"))
+        ]
+        if calm:
+            layer, name = self.choose.one_of(calm), self.result()
+            item = "[0]" if isinstance(self.world.value(layer), (torch.nn.LSTMCell, torch.nn.GRU)) else ""
+            if self.emit(f"{name} = {layer}({self.choose.one_of(self.recent())}){item}"):
+                self.know(name)
+
+    def hook(self) -> None:
+        """A hook that harms nothing."""
+        # torch crashes on a hook for a view that was written without gradients
+        graph = [e for e in self.recent() if self.tensor(e).requires_grad and not self.tensor(e)._is_view()]
+        layers = [name for name, made in self.layers.items() if "inplace" not in made]
+        if layers and self.choose.chance(30):
+            hook = "register_forward_hook(lambda module, inputs, output: print(tuple(inputs[0].shape)))"
+            self.emit(f"{self.choose.one_of(layers)}.{hook}")
+        elif graph:
+            form = self.choose.one_of(
+                (
+                    "{}.register_hook(lambda grad: grad * 0.5)",
+                    "{}.register_hook(lambda grad: print('grad', grad.shape))",
+                    "{}.register_hook(lambda grad: grad.clone().clamp_(-1, 1))",
+                    "{}.retain_grad()",
+                )
+            )
+            self.emit(form.format(self.choose.one_of(graph)))
+
     def touch(self) -> None:
         """A write that harms nothing: to a tensor that nothing good was saved of, or past the version counter."""
         for _ in range(_TRIES):
-            made = self.fill(self.choose.one_of(operators.WRITES))
+            made = self.fill(self.choose.one_of(self.options(operators.WRITES)))
             if ".data" not in made.template and any(self.touches(self.tensor(hole)) for hole in made.holes[:1]):
                 continue
             if self.emit(made.template.format(*made.holes), made):
@@ -300,7 +363,15 @@ class Author:
             return
         leaf = self.choose.one_of(leaves)
         kind = self.choose.one_of(
-            ("SGD({}, lr=0.1)", "Adam({}, lr=0.01)", "SGD({}, lr=0.1, momentum=0.9)", "AdamW({})")
+            (
+                "SGD({}, lr=0.1)",
+                "Adam({}, lr=0.01)",
+                "SGD({}, lr=0.1, momentum=0.9)",
+                "AdamW({})",
+                "SGD({}, lr=0.1, foreach=True)",
+                "RMSprop({}, foreach=True)",
+                "Adagrad({})",
+            )
         )
         optimizer = self.name("optimizer")
         if not self.emit(f"{optimizer} = torch.optim.{kind.format(f'[{leaf}]')}"):
@@ -344,7 +415,8 @@ class Author:
     def good(self, tensor: torch.Tensor) -> bool:
         """Whether something was saved of the memory of `tensor` and nothing of it is spoiled."""
         sharing = [entry for entry in self.world.entries if self.world.shares(entry, tensor)]
-        return bool(sharing) and all(entry.spoiled is None for entry in sharing)
+        calm = all(entry.spoiled is None for entry in sharing) and storage_of(tensor) not in self.hidden
+        return bool(sharing) and calm
 
     def plant(self) -> None:
         """A write that spoils what a reachable node has saved."""
@@ -353,11 +425,17 @@ class Author:
             return
         if self.choose.chance(15) and self._plant_hidden():
             return
+        if self.choose.chance(10) and self._plant_module_hook(before):
+            return
+        if self.choose.chance(10) and self._plant_segment():
+            return
+        if self.choose.chance(50) and self._plant_call(before):
+            return
         usable = self.usable()
         targets = [e for e in (*usable, *self.pickers) if self.good(self.tensor(e))]
         for target in self.choose.shuffled(targets)[:8]:
             table = operators.PICKER_WRITES if target in self.pickers else operators.WRITES
-            for template in self.choose.shuffled(table)[:8]:
+            for template in self.choose.shuffled(self.options(table))[:8]:
                 others = [self.choose.one_of(usable)] if "{1}" in template else []
                 made = Made(template, (target, *others))
                 text = template.format(*made.holes)
@@ -383,6 +461,8 @@ class Author:
     def _plant_binding(self, before: set[Entry]) -> bool:
         for template in self.choose.shuffled(operators.WRITING)[:4]:
             made = self.fill(template)
+            if storage_of(self.tensor(made.holes[0])) in self.hidden:
+                continue
             name = self.name(self.choose.one_of(operators.NAMES))
             if self.emit(template.format(*made.holes, name=name), made):
                 self.know(name)
@@ -407,16 +487,97 @@ class Author:
             return False
         for _ in range(self.choose.integer(0, 2)):
             self.operate()
+        if target == "itself":
+            self._hide(base, node, saving, saving)
+            self.made[saving] = Made(form.replace("{base}", "{0}"), (base,))
+            return True
         made = Made(self.choose.one_of(("{0} += 1", "{0}.mul_(2)", "{0}.zero_()", "{0}.clamp_(min=0)")), ())
         if not self.emit(made.template.format({"other": other, "base": base}[target])):
             return False
         writing = self.body[-1]
         assert isinstance(writing, Line)
-        self.world.entries.append(Entry(node, "", saving, None, writing))
-        self.know(base)
+        self._hide(base, node, saving, writing)
         self.hidden.add(storage_of(self.tensor({"other": other, "base": base}[target])))
-        self.forced.append(base)
         return True
+
+    def _hide(self, name: str, node: Node, saving: Line, writing: Line, shown: tuple[str, str] | None = None) -> None:
+        """What a node hides that `name` depends on is spoiled; the loss must reach it."""
+        self.world.entries.append(Entry(node, "", saving, None, writing, shown=shown))
+        self.know(name)
+        self.hidden.add(storage_of(self.tensor(name)))
+        self.forced.append(name)
+
+    def _plant_segment(self) -> bool:
+        """A checkpointed segment that spoils what it saves: it fails as backward computes it again."""
+        sources = [e for e in self.recent() if self.tensor(e).requires_grad]
+        if not sources:
+            return False
+        segment, source, name = self.choose.one_of(operators.SEGMENTS), self.choose.one_of(sources), self.name("z")
+        if not self.emit(f"{name} = checkpoint({segment}, {source}, use_reentrant=True)"):
+            return False
+        line, again = self.body[-1], self.world.value(f"({segment})({source}.detach().requires_grad_())")
+        shown = own_spoil(again) if isinstance(again, torch.Tensor) else None
+        if shown is None:
+            raise Spent("a segment cannot be computed again")
+        assert isinstance(line, Line)
+        self._hide(name, self.node(name), line, line, shown)
+        return True
+
+    def _plant_module_hook(self, before: set[Entry]) -> bool:
+        """A hook on a module's call that writes to what comes out."""
+        made, (hook, plain) = (
+            self.choose.one_of(operators.HOOKED),
+            self.choose.one_of(tuple(operators.MODULE_HOOKS.items())),
+        )
+        layer, source = self.name("layer"), self.choose.one_of(self.recent())
+        if not self.emit(f"{layer} = {made}") or not self.emit(f"{layer}.register_forward_hook({hook})"):
+            return False
+        registered, name = self.body[-1], self.name("y")
+        if not self.emit(f"{name} = {layer}({source})"):
+            return False
+        self.know(name)
+        line = self.body[-1]
+        assert isinstance(line, Line) and isinstance(registered, Line)
+        self.blamed[line] = registered
+        self.made[registered] = Made(plain, (name,))
+        return self._spoiled(before)
+
+    def _plant_call(self, before: set[Entry]) -> bool:
+        """A second call of a module that writes to the buffer which its first call saved."""
+        layers = [n for n, made in self.layers.items() if "Scaler" in made and self.good(self.tensor(f"{n}.running"))]
+        if not layers or self.depth:
+            return False
+        layer, name = self.choose.one_of(layers), self.name("y")
+        if not self.emit(f"{name} = {layer}({self.choose.one_of(self.recent())})"):
+            return False
+        self.know(name)
+        self._built(layer, self.layers[layer])
+        return self._spoiled(before)
+
+    def _plant_hook(self) -> None:
+        """A tensor's hook that writes, while the backward pass runs, to what a node below that tensor has saved."""
+        nodes = self.world.below(self.world.names["loss"])
+        roots = [e for e in self.usable() if self.node(e) in nodes and not self.tensor(e)._is_view()]
+        for root in self.choose.shuffled(roots)[:6]:
+            through = self.node(root)
+            later = [
+                e for e in self.world.entries if not e.spoiled and e.node in nodes and e.order <= through._sequence_nr()
+            ]
+            targets = [e for e in (*self.usable(), *self.pickers) if self._caught(later, e)]
+            if targets:
+                target = self.choose.one_of(targets)
+                hook, plain = self.choose.one_of(tuple(operators.HOOKS.items()))
+                if self.emit(f"{root}.register_hook({hook.format(target)})", Made(plain, (target,))):
+                    line = self.body[-1]
+                    assert isinstance(line, Line)
+                    for entry in self._caught(later, target):
+                        entry.spoiled, entry.through = line, through
+                    return
+
+    def _caught(self, entries: Sequence[Entry], target: str) -> list[Entry]:
+        """Those of the saved tensors that a write to `target` would spoil."""
+        tensor = self.tensor(target)
+        return [e for e in entries if isinstance(tensor, torch.Tensor) and self.world.shares(e, tensor)]
 
     def _spoiled(self, before: set[Entry]) -> bool:
         return any(entry.spoiled for entry in self.world.entries if entry not in before)

@@ -31,7 +31,7 @@ Outcome = tuple[list[str], dict[str, Any]]
 def as_program(generated: Generated) -> Program:
     """The generated program as shrinkrepro takes it."""
     files = tuple(SourceFile.original(path, text) for path, text in sorted(generated.files.items()))
-    return Program(files, Invocation(root="/", entry=generated.entry, cwd="/"))
+    return Program(files, Invocation(root="/", entry=generated.entry, cwd="/", argv=generated.argv))
 
 
 def diagnosed(generated: Generated, backend: Shared) -> Outcome:
@@ -78,9 +78,9 @@ def differential(generated: Generated) -> list[str]:
         raise ValueError("only a failing program has a culprit")
     if any("mark_dirty" in text for text in generated.files.values()):
         return []  # that raises the version too, so one line less changes nothing
-    mended = outcome(without(generated, truth.harmful))
+    mended = outcome(without(generated, truth.harmful), generated.argv)
     findings = [f"still fails without {truth.harmful}"] if PHRASE in (mended or "") else []
-    needed = [decoy for decoy in truth.decoys if outcome(without(generated, [decoy])) is None]
+    needed = [decoy for decoy in truth.decoys if outcome(without(generated, [decoy]), generated.argv) is None]
     return findings + [f"runs to its end without {decoy.line}: {decoy.source}" for decoy in needed]
 
 

@@ -21,6 +21,8 @@ _SHARED = {
     "torch",
     *operators.IMPORTS,
     *operators.DEFINITIONS,
+    *operators.SCRIPTED,
+    "argparse",
     "print",
     "float",
     "tuple",
@@ -33,13 +35,17 @@ _SHARED = {
 
 @dataclass
 class Wardrobe:
-    """A program while it is being dressed: `front` goes before `body`, all of it at the top level of the script."""
+    """A program while it is being dressed: `front` goes before `body`, all of it at the top level of the script.
+
+    `argv` is what it is to be called with.
+    """
 
     choose: Choice
+    imports: list[Item]
     front: list[Item]
     body: list[Item]
     globals: set[str] = field(default_factory=lambda: set(_SHARED))
-    counter: int = 0
+    argv: list[str] = field(default_factory=list)
 
     def script(self) -> list[Item]:
         """The whole program."""
@@ -212,6 +218,28 @@ class Wardrobe:
         self.body.insert(0, Line(f"{name} = dict(lr=0.1, epochs=3, name='run', verbose=False)"))
         self.body.insert(1, Block(Line(f"if {name}['verbose']:"), [Line(f"print({name})")]))
 
+    def arguments(self) -> None:
+        """Numbers come from the command line: the seed, and how often loops turn."""
+        if self.argv:
+            return
+        parser, name = self.fresh(("parser", "cli")), self.fresh(("args", "options", "opt"))
+        start: list[Item] = [Line(f"{parser} = argparse.ArgumentParser()")]
+        forms = (("torch.manual_seed(", ")", "seed"), ("for ", "):", "steps"))
+        for level in self.levels():
+            for item in level:
+                line = item.header if isinstance(item, Block) else item
+                for opening, closing, option in forms:
+                    head, _, number = line.text.removesuffix(closing).rpartition("(")
+                    if line.text.startswith(opening) and head.endswith(("seed", " in range")) and number.isdigit():
+                        flag = f"--{option}{len(self.argv) or ''}"
+                        line.text = f"{head}({name}.{flag[2:]}{closing}"
+                        start.append(Line(f"{parser}.add_argument('{flag}', type=int, default=1)"))
+                        self.argv.append(f"{flag}={number}")
+        start.append(Line(f"{parser}.add_argument('--lr', type=float, default=0.1)"))
+        self.argv += ["--lr", "0.01"]
+        self.imports.append(Line("import argparse"))
+        self.body[:0] = [*start, Line(f"{name} = {parser}.parse_args()")]
+
     def main(self) -> None:
         """Everything below the imports becomes a function that is called at the end."""
         name = self.fresh(("main", "train"))
@@ -225,24 +253,21 @@ class Wardrobe:
         return self.choose.one_of(options)
 
 
-Script = tuple[list[Item], list[Item], list[Item]]
-
-
-def dress(choose: Choice, imports: list[Item], definitions: list[Item], body: list[Item]) -> Script:
-    """Imports, definitions and body of a script: some stretches of the body moved into functions, methods, blocks."""
-    wardrobe = Wardrobe(choose, definitions, body)
+def dress(choose: Choice, imports: list[Item], definitions: list[Item], body: list[Item]) -> Wardrobe:
+    """A script of these imports, definitions and body, some stretches of the body in functions, methods, blocks."""
+    wardrobe = Wardrobe(choose, imports, definitions, body)
     steps = (
         [wardrobe.function] * 4
         + [wardrobe.method] * 4
         + [wardrobe.closure] * 2
         + [wardrobe.around] * 3
-        + [wardrobe.dead, wardrobe.settings]
+        + [wardrobe.dead, wardrobe.settings, wardrobe.arguments]
     )
     for _ in range(choose.integer(0, 2 + len(body) // 8)):
         choose.one_of(steps)()
     if choose.chance(25):
         wardrobe.main()
-    return imports, wardrobe.front, wardrobe.body
+    return wardrobe
 
 
 def _movable(item: Item) -> bool:

@@ -56,6 +56,15 @@ UNARY = (
     "Squash.apply({0})",
     "torch.autograd.grad(({0} ** 3).sum(), {0}, create_graph=True)[0]",
     "torch.autograd.grad({0}.exp().sum(), [{0}], create_graph=True)[0].sum(-1)",
+    "torch.vmap(torch.sin)({0})",
+    "torch.func.vmap(lambda row: row * row.sum())({0})",
+    "torch.func.grad(lambda t: (t ** 3).sum())({0})",
+    "torch.func.jvp(torch.exp, ({0},), (torch.ones_like({0}),))[1]",
+    "checkpoint(torch.sigmoid, {0}, use_reentrant=False)",
+    "checkpoint(lambda t: t.exp() * t.sin(), {0}, use_reentrant=False)",
+    "checkpoint(torch.tanh, {0}, use_reentrant=True)",
+    "swish({0})",
+    "smooth({0})",
 )
 
 BINARY = (
@@ -166,6 +175,8 @@ MODULES = (
     "nn.Bilinear({n}, {n}, {n})",
     "nn.ReLU(inplace=True)",
     "nn.Sequential(nn.Linear({n}, {n}), nn.ReLU(inplace=True))",
+    "Scaler({n})",
+    "nn.BatchNorm1d({n}, momentum=0.3)",
 )
 
 WRITES = (
@@ -204,6 +215,7 @@ WRITES = (
     "{0}[...] = {1}",
     "{0}[0].zero_()",
     "{0}.view(-1).mul_(2)",
+    "{0}[..., -1].sub_({0}[..., 0].detach())",
     "{0}.t_()",
     "F.relu({0}, inplace=True)",
     "F.relu_({0})",
@@ -215,6 +227,11 @@ WRITES = (
     "torch.add({0}, 1, out={0})",
     "torch._foreach_mul_([{0}], 0.5)",
     "torch._foreach_add_([{0}, {1}], 1)",
+    "torch._foreach_zero_([{0}])",
+    "torch._foreach_addcmul_([{0}], [{1}], [{1}], 0.1)",
+    "torch._foreach_copy_([{0}], [{0}.detach() + 1])",
+    "torch.mul({0}, {1}, out={0})",
+    "torch.cumsum({0}, 0, out={0})",
     "nn.init.zeros_({0})",
     "nn.init.normal_({0}, std=0.1)",
     "{0}.data.mul_(2)",
@@ -268,6 +285,10 @@ WRITES = (
     "F.normalize({0}, dim=-1, out={0})",
     "F.silu({0}, inplace=True)",
     "torch.nn.utils.clip_grad_value_([{0}], 0.5)",
+    "shift_({0})",
+    "torch.vmap(lambda row: row.mul_(2))({0})",
+    "[part.add_(1) for part in {0}.split(1)]",
+    "nn.init.constant_(tensor={0}, val=0.3)",
 )
 
 # Writes in a round-about form, and the plain form of the same write.
@@ -294,6 +315,8 @@ PLAIN = {
     "{0}.detach().add_(1)": "{0}.add_(1)",
     "scale_({0})": "{0}.mul_(1)",
     "halve({0})": "{0} /= 2",
+    "shift_({0})": "{0}.add_(1)",
+    "[part.add_(1) for part in {0}.split(1)]": "{0}.add_(1)",
     "nn.ReLU(inplace=True)({0})": "F.relu({0}, inplace=True)",
     "F.leaky_relu({0}, 0.1, inplace=True)": "F.leaky_relu({0}, inplace=True)",
 }
@@ -322,6 +345,36 @@ HIDING = (
     ("{base}[..., 0].tanh_()", "base"),
     ("{base}[0].addcmul_({other}, {other})", "other"),
     ("{base}[0].mul_({other}).add_(1)", "other"),
+    ("{base}[0].mul_({base}[0])", "itself"),
+    ("{base}[:1].div_({base}[:1])", "itself"),
+    ("{base}[..., 0].mul_({base}[..., -1])", "itself"),
+    ("{base}.view(-1).addcmul_({base}.view(-1), {base}.view(-1))", "itself"),
+)
+
+# What a tensor's hook may do to a saved tensor `{0}`, and the plain form of that write. A hook gives back None, or what
+# it gives would be taken for a gradient.
+HOOKS = {
+    "lambda grad: scale_({0})": "{0}.mul_(1)",
+    "lambda grad: setattr(box, 'value', {0}.mul_(2))": "{0}.mul_(2)",
+    "lambda grad: print(float({0}.zero_().sum()))": "{0}.zero_()",
+    "lambda grad: halve({0})": "{0} /= 2",
+    "lambda grad: torch._foreach_add_([{0}], 1)": "torch._foreach_add_([{0}], 1)",
+    "lambda grad: None if {0}.add_(1) is grad else None": "{0}.add_(1)",
+}
+# Modules that save what they give out, and hooks on their calls that write to it, with the plain form of the write.
+HOOKED = ("nn.Sigmoid()", "nn.Tanh()", "nn.Softmax(dim=-1)", "nn.ReLU()")
+MODULE_HOOKS = {
+    "lambda module, inputs, output: output.mul_(2)": "{0}.mul_(2)",
+    "lambda module, inputs, output: output.add_(1)": "{0}.add_(1)",
+    "lambda module, inputs, output: scale_(output)": "{0}.mul_(1)",
+    "lambda module, inputs, output: print(tuple(output.clamp_(min=0.1).shape))": "{0}.clamp_(min=0)",
+}
+# Checkpointed segments that spoil what they have saved themselves, as they are computed again.
+SEGMENTS = (
+    "lambda t: t.exp().add_(1)",
+    "lambda t: t.sigmoid().mul_(2)",
+    "lambda t: F.relu(t.tanh(), inplace=True)",
+    "lambda t: torch.sqrt(t.abs() + 1).neg_()",
 )
 
 # Definitions that a template may use, by the name that it uses them by.
@@ -386,6 +439,18 @@ def halve(*tensors):
     for tensor in tensors:
         tensor /= 2
 """,
+    "Scaler": """\
+class Scaler(torch.nn.Module):
+    \"\"\"Scales by a running value, which it keeps in a buffer.\"\"\"
+
+    def __init__(self, size):
+        super().__init__()
+        self.register_buffer("running", torch.ones(size))
+
+    def forward(self, x):
+        self.running.mul_(0.9).add_(x.detach().mean())
+        return x * self.running
+""",
     "box": """\
 class Box:
     value = None
@@ -395,7 +460,29 @@ box = Box()
 """,
 }
 
+# The same for functions that are compiled as they are defined. Each is called once in a program, for the compiler
+# writes other nodes from the second call on.
+SCRIPTED = {
+    "swish": """\
+@torch.jit.script
+def swish(x):
+    return x * torch.sigmoid(x)
+""",
+    "smooth": """\
+@torch.jit.script
+def smooth(x):
+    y = x.tanh()
+    return y * y
+""",
+    "shift_": """\
+@torch.jit.script
+def shift_(x) -> None:
+    x.add_(1)
+""",
+}
+
 IMPORTS = {
+    "checkpoint": "from torch.utils.checkpoint import checkpoint",
     "operator": "import operator",
     "nn": "import torch.nn as nn",
     "F": "import torch.nn.functional as F",
@@ -410,3 +497,5 @@ WRITERS = {
     "scale_(": ("scale_", "    tensor.mul_(factor)"),
     "Twice.apply(": ("Twice", "        x.mul_(2)"),
 }
+# The same for calls of a module's instance, by the constructor: the line that saves, and the line that writes.
+INSIDE = {"Scaler": ("        return x * self.running", "        self.running.mul_(0.9).add_(x.detach().mean())")}

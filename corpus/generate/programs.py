@@ -9,7 +9,6 @@ import sys
 import types
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import hypothesis.strategies as st
 from hypothesis import assume
@@ -17,10 +16,10 @@ from hypothesis import assume
 from corpus.generate import operators
 from corpus.generate.author import Author, Draft
 from corpus.generate.choice import Choice, Drawn, Seeded
-from corpus.generate.code import Item, Line, mentioned, names, numbers, parsed, render
+from corpus.generate.code import Block, Item, Line, mentioned, names, numbers, parsed, render
 from corpus.generate.dress import dress
 from corpus.generate.truth import Generated, Made, Place, Truth
-from corpus.generate.world import Entry, Facts, Spent
+from corpus.generate.world import Entry, Facts, Spent, run_source
 
 ENTRY = "train.py"
 
@@ -39,12 +38,18 @@ def programs(moves: int = 30, faults: int = 1) -> st.SearchStrategy[Generated]:
     return draw_program()
 
 
-def program(seed: int, index: int, moves: int = 60, faults: int | None = None) -> Generated:
-    """Program number `index` of those that follow from `seed`: always the same one, whichever others are made."""
+def program(seed: int, index: int, moves: int | None = None, faults: int | None = None) -> Generated:
+    """Program number `index` of those that follow from `seed`: always the same one, whichever others are made.
+
+    It has up to about `moves` lines before it is dressed; where that is left open, up to 60, and one in 25 up to 400.
+    """
     for attempt_number in range(200):
         choose = Seeded(f"{seed}-{index}-{attempt_number}")
         wanted = choose.one_of((1, 1, 1, 1, 2)) if faults is None else faults
-        length = choose.integer(1, choose.one_of((moves // 4, moves // 2, moves)) or 1)
+        if moves is None and choose.chance(4):
+            length = choose.integer(80, 380)
+        else:
+            length = choose.integer(1, (moves or 60) // choose.one_of((4, 2, 1)) or 1)
         made = attempt(choose, length, wanted)
         if made is not None:
             return made
@@ -62,28 +67,54 @@ def attempt(choose: Choice, moves: int, faults: int) -> Generated | None:
         failing = _first(draft)
         if (failing is None) != (faults == 0) or (failing is not None and _ambiguous(draft, failing)):
             return None
-        scripts = files(choose, *dress(choose, *assemble(draft)))
+        dressed = dress(choose, *assemble(draft))
+        scripts = files(choose, dressed.imports, dressed.front, dressed.body)
         texts = {path: render(items) for path, items in scripts.items()}
-        problem = outcome(texts)
+        argv = tuple(dressed.argv)
+        problem = outcome(texts, argv)
         if failing is None:
-            return Generated(texts, ENTRY, None) if problem is None else None
+            return Generated(texts, ENTRY, None, argv) if problem is None else None
         if problem is None or not _explains(failing, problem):
             return None
         truth = _truth(draft, failing, scripts, problem)
-        return None if len(truth.harmful) > faults else Generated(texts, ENTRY, truth)
+        return None if len(truth.harmful) > faults else Generated(texts, ENTRY, truth, argv)
 
 
 def files(choose: Choice, imports: list[Item], front: list[Item], body: list[Item]) -> dict[str, list[Item]]:
-    """The program as one file, or its functions and classes in a second."""
-    names_ = names(front).binds if front else ()
-    if not names_ or choose.chance(70):
+    """The program as one file, or its functions and classes in a second, in a second and a third, in a package.
+
+    The files are in an order in which they can be run.
+    """
+    if not names(front).binds or choose.chance(60):
         return {ENTRY: [*imports, *front, *body]}
+    layout = choose.one_of(("module", "package", "modules"))
     module = choose.one_of(("model", "layers", "helpers"))
-    bound = ", ".join(dict.fromkeys(name for name in names_))
-    return {
-        f"{module}.py": [*imports, *front],
-        ENTRY: [*imports, Line(f"from {module} import {bound}"), *body],
-    }
+    if layout == "package":
+        return {
+            f"net/{module}.py": [*imports, *front],
+            "net/__init__.py": _importing(f".{module}", front),
+            ENTRY: [*imports, *_importing("net", front), *body],
+        }
+    cut = choose.one_of([0, *_starts(front)]) if layout == "modules" else 0
+    early, late = front[:cut], front[cut:]
+    used = _importing("common", early)
+    scripts = {"common.py": [*imports, *early]} if used else {}
+    if names(late).binds:
+        scripts[f"{module}.py"] = [*imports, *used, *late]
+    return {**scripts, ENTRY: [*imports, *used, *_importing(module, late), *body]}
+
+
+def _starts(front: Sequence[Item]) -> list[int]:
+    """The indices at which a definition starts."""
+    texts = ["def" if isinstance(item, Block) else item.text for item in front]
+    opening = [text.startswith(("@", "class", "def")) for text in texts]
+    return [index for index in range(1, len(front)) if opening[index] and not texts[index - 1].startswith("@")]
+
+
+def _importing(module: str, items: list[Item]) -> list[Item]:
+    """The line that imports what `items`, the contents of a module, bind; none where they bind nothing."""
+    bound = ", ".join(names(items).binds)
+    return [Line(f"from {module} import {bound}")] if bound else []
 
 
 def _explains(failing: Entry, problem: str) -> bool:
@@ -92,22 +123,27 @@ def _explains(failing: Entry, problem: str) -> bool:
     return facts is not None and (not failing.message or facts == Facts.of(failing.message))
 
 
-def outcome(texts: Mapping[str, str]) -> str | None:
+def outcome(texts: Mapping[str, str], argv: Sequence[str] = ()) -> str | None:
     """The error of a program that is run here and now, None when there is none. Nothing else watches the run."""
-    names_: dict[str, Any] = {"__name__": "__main__"}
-    modules = {path.removesuffix(".py"): text for path, text in texts.items() if path != ENTRY}
-    printed = io.StringIO()
+    printed, before = io.StringIO(), sys.argv
+    modules = {path: path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in texts}
+    modules[ENTRY] = "__main__"
+    kept = {name: sys.modules.pop(name) for name in modules.values() if name in sys.modules}
+    sys.argv = [ENTRY, *argv]
     try:
-        with contextlib.redirect_stdout(printed):
-            for module, text in modules.items():
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            for path, module in modules.items():
                 sys.modules[module] = types.ModuleType(module)
-                exec(compile(text, f"{module}.py", "exec", dont_inherit=True), vars(sys.modules[module]))
-            exec(compile(texts[ENTRY], ENTRY, "exec", dont_inherit=True), names_)
-    except Exception as problem:
+                if path.endswith("__init__.py"):
+                    vars(sys.modules[module]).update(__path__=[], __package__=module)
+                run_source(texts[path], path, vars(sys.modules[module]))
+    except (Exception, SystemExit) as problem:
         return str(problem)
     finally:
-        for module in modules:
+        sys.argv = before
+        for module in modules.values():
             sys.modules.pop(module, None)
+        sys.modules.update(kept)
     swallowed = re.search(r"failed: (.*)", printed.getvalue(), re.DOTALL)
     return swallowed[1] if swallowed else None
 
@@ -116,7 +152,7 @@ def assemble(draft: Draft) -> tuple[list[Item], list[Item], list[Item]]:
     """The imports and the definitions that a draft uses, and its own items."""
     used = mentioned(draft.items)
     definitions: list[Item] = []
-    for name, text in operators.DEFINITIONS.items():
+    for name, text in {**operators.DEFINITIONS, **operators.SCRIPTED}.items():
         if name in used:
             definitions += [*parsed("\n" + text), Line("")]
     used |= mentioned(definitions)
@@ -128,7 +164,11 @@ def assemble(draft: Draft) -> tuple[list[Item], list[Item], list[Item]]:
 def _first(draft: Draft) -> Entry | None:
     """The spoiled tensor that the engine comes to first: of those on the way, that of the highest number."""
     below = draft.world.below(draft.world.names["loss"])
-    spoiled = [entry for entry in draft.world.entries if entry.spoiled and entry.node in below]
+    spoiled = [
+        entry
+        for entry in draft.world.entries
+        if entry.spoiled and entry.node in below and (entry.through is None or entry.through in below)
+    ]
     return max(spoiled, key=lambda entry: entry.order, default=None)
 
 
@@ -147,23 +187,32 @@ def _truth(draft: Draft, failing: Entry, scripts: Mapping[str, Sequence[Item]], 
         path, number = where[line]
         return Place(path, number, line.text.strip())
 
+    def blamed(line: Line) -> Line:
+        return draft.blamed.get(line, line)
+
+    def inside(line: Line, role: int) -> Line:
+        return (_writer(draft.inside[line][role], where) if line in draft.inside else None) or line
+
     def writing(line: Line) -> Place:
+        line = inside(blamed(line), 1)
         return place(next((inner for call, inner in calls.items() if inner and call in line.text), line))
 
     assert failing.spoiled is not None
-    kept = {entry.line for entry in draft.world.entries if entry.spoiled and entry.node in below}
+    saving = {entry.line for entry in draft.world.entries if entry.spoiled and entry.node in below}
     spoiling = [entry.spoiled for entry in draft.world.entries if entry.spoiled and entry.node in below]
+    needed = saving.union(map(blamed, spoiling))
+    node, attribute = failing.shown or (failing.node.name(), failing.attribute)
     return Truth(
         problem,
-        failing.node.name(),
-        failing.attribute,
-        place(failing.line),
+        node,
+        attribute,
+        place(inside(failing.line, 0)),
         writing(failing.spoiled),
         place(draft.backward),
         tuple(dict.fromkeys(map(writing, spoiling))),
         draft.made.get(failing.line),
-        draft.made.get(failing.spoiled),
-        tuple(place(line) for line, made in draft.made.items() if line not in kept.union(spoiling) and _is_decoy(made)),
+        draft.made.get(blamed(failing.spoiled)),
+        tuple(place(line) for line, made in draft.made.items() if line not in needed and _is_decoy(made)),
     )
 
 

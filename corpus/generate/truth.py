@@ -47,11 +47,12 @@ class Truth:
 
 @dataclass(frozen=True)
 class Generated:
-    """A generated program: its files by path, the one to run, and the truth (None: it runs to its end)."""
+    """A generated program: its files by path, the one to run, the truth (None: it runs to its end), its arguments."""
 
     files: dict[str, str]
     entry: str
     truth: Truth | None
+    argv: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:

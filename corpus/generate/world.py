@@ -7,6 +7,7 @@ does: torch is asked after the fact.
 
 from __future__ import annotations
 
+import linecache
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
@@ -15,6 +16,7 @@ from typing import Any
 
 import torch
 
+from corpus.generate import operators
 from corpus.generate.code import Item, Line
 
 PHRASE = "modified by an inplace operation"
@@ -29,6 +31,8 @@ class Entry:
     """A tensor that a graph node saved: by which line, and which line spoiled it with which message, if any.
 
     `attribute` and `message` are empty for one that the node hides: the author knows of it because it was meant.
+    `shown` is then the node and the attribute that fail in its place, if they are of a graph yet to be built. `through`
+    is the node that a backward pass must run for the tensor to be spoiled, if that happens only then.
     """
 
     node: Node
@@ -37,6 +41,8 @@ class Entry:
     storage: int | None
     spoiled: Line | None = None
     message: str = ""
+    shown: tuple[str, str] | None = None
+    through: Node | None = None
 
     @property
     def order(self) -> int:
@@ -77,6 +83,7 @@ class World:
         """Run an item; False when Python or torch refused it. A block's header is one of those that we write."""
         if isinstance(item, Line):
             try:
+                self._define(item.text)
                 exec(item.text, self.names)
             except Exception:
                 return False
@@ -119,6 +126,12 @@ class World:
         """Whether a saved tensor has its memory in common with `tensor`."""
         return entry.storage is not None and entry.storage == storage_of(tensor)
 
+    def _define(self, text: str) -> None:
+        """Compile the scripted functions that a line is the first to mention."""
+        for name, definition in operators.SCRIPTED.items():
+            if name in text and name not in self.names:
+                run_source(definition, f"<{name}>", self.names)
+
     def _account(self, line: Line) -> None:
         for entry in list(self.entries):
             if entry.spoiled is None:
@@ -156,6 +169,12 @@ class World:
                 todo += vars(value).values()
 
 
+def run_source(text: str, path: str, names: dict[str, Any]) -> None:
+    """Run a source text where torch can find it again, as it must to script a function."""
+    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+    exec(compile(text, path, "exec", dont_inherit=True), names)
+
+
 def saved_attributes(node: Node) -> list[str]:
     """The names under which a graph node shows the tensors that it saved."""
     found = dir(node)
@@ -170,6 +189,15 @@ def complaint(node: Node, attribute: str) -> str | None:
         getattr(node, attribute)
     except RuntimeError as problem:
         return str(problem)
+    return None
+
+
+def own_spoil(tensor: torch.Tensor) -> tuple[str, str] | None:
+    """The node and the attribute below a tensor that can no longer be read; of several, what the engine reads first."""
+    for node in sorted(reachable([node_of(tensor)]), key=lambda node: -node._sequence_nr()):
+        for attribute in saved_attributes(node):
+            if PHRASE in (complaint(node, attribute) or ""):
+                return node.name(), attribute
     return None
 
 
