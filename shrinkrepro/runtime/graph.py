@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Hashable, Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 
 PHRASE = "modified by an inplace operation"
 COPY_SLICES = "torch::autograd::CopySlices"
@@ -50,8 +53,10 @@ def probe(tensor: torch.Tensor) -> torch.Tensor | None:
     None for layouts (sparse, nested) whose tensors cannot change places with a dense one.
     """
     try:
-        alias = tensor.detach()
-        alias.data = _EMPTY
+        # inside a torch.func transform, a tensor that is none of its own would come out wrapped
+        with nullcontext() if _is_wrapped(tensor) else torch._C._DisableFuncTorch():
+            alias = tensor.detach()
+            alias.data = _EMPTY
     except (RuntimeError, NotImplementedError, TypeError):
         return None
     return alias
@@ -89,19 +94,35 @@ def tensors_in(values: Iterable[Any], depth: int = 6) -> list[torch.Tensor]:
     return list(found.values())
 
 
+def with_inner(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
+    """`tensors`, and those which the transforms of torch.func have wrapped to make them: these have the outer graph."""
+    found: list[torch.Tensor] = []
+    for tensor in tensors:
+        found.append(tensor)
+        while _is_wrapped(found[-1]):
+            found.append(torch._C._functorch.get_unwrapped(found[-1]))
+    return found
+
+
 def saved_by(node: Node) -> Iterator[Saved]:
     """The tensors that `node` saved and shows, as they are now."""
+    for attribute, tensor in saved_tensors(node):
+        yield Saved(attribute, None, None, None) if tensor is None else snapshot(attribute, tensor)
+
+
+def saved_tensors(node: Node) -> Iterator[tuple[str, torch.Tensor | None]]:
+    """The tensors that `node` saved and shows, by attribute; None for one that has been written since."""
     for attribute in attributes(node):
         try:
             value = getattr(node, attribute)
         except RuntimeError as problem:
             # Freed by a backward pass that used it up, or written already: only the latter can still fail.
             if PHRASE in str(problem):
-                yield Saved(attribute, None, None, None)
+                yield attribute, None
             continue
         for tensor in value if isinstance(value, (tuple, list)) else (value,):
             if isinstance(tensor, torch.Tensor):
-                yield snapshot(attribute, tensor)
+                yield attribute, tensor
 
 
 def snapshot(attribute: str | None, tensor: torch.Tensor) -> Saved:

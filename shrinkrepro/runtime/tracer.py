@@ -28,6 +28,7 @@ from torch.overrides import TorchFunctionMode
 
 from shrinkrepro.runtime import graph
 from shrinkrepro.runtime.graph import Node, Saved
+from shrinkrepro.runtime.hidden import Call, Hidden, hidden
 from shrinkrepro.runtime.messages import Mutation, Place, Trace, Written
 from shrinkrepro.runtime.stack import Note, note, place
 from shrinkrepro.runtime.writes import Write, WriteLog
@@ -58,7 +59,8 @@ class Record:
     """What is known about one graph node: what it saved, and the call that made it.
 
     `hooked`: saved-tensor hooks were active, so what the node saved is whatever they made of it, and reading it
-    runs them; `saved` then holds what the call that brought the hooks was given.
+    runs them; `saved` then holds what the call that brought the hooks was given. `hidden` is the call that made a node
+    which does not show what it saved; `saved` then holds all that this may be.
     """
 
     node: str
@@ -69,6 +71,7 @@ class Record:
     note: Note
     saved: tuple[Saved, ...]
     hooked: bool = False
+    hidden: Hidden | None = None
 
 
 @dataclass(slots=True)
@@ -249,7 +252,7 @@ class Tracer:
         thread = self._thread
         now = _Moment(self._own, name, self._number(name), func)
         with torch._C.DisableTorchFunction():
-            given = graph.tensors_in((args, kwargs))
+            given = graph.with_inner(graph.tensors_in((args, kwargs)))
             # Nodes made by calls that do not pass by show up as their tensors are first used, maybe by the very
             # call that writes to them.
             self._discover(_makers(given), now)
@@ -271,8 +274,8 @@ class Tracer:
             ]
             if written:
                 self._log(written, now, _writes_nothing(name, given, args))
-            made = graph.tensors_in((result,)) + [tensor for tensor, _, _ in written]
-            self._discover(map(graph.node_of, made), now, given, written)
+            made = graph.with_inner(graph.tensors_in((result,))) + [tensor for tensor, _, _ in written]
+            self._discover(map(graph.node_of, made), now, Call(func, args, kwargs, given, written))
         return result
 
     def _number(self, operator: str) -> int:
@@ -288,13 +291,13 @@ class Tracer:
         self,
         nodes: Iterable[Node | None],
         now: _Moment,
-        given: Sequence[torch.Tensor] = (),
-        written: Sequence[_Written] = (),
+        call: Call | None = None,
     ) -> None:
-        """Record the nodes at or below `nodes` that are new, as made now by a call that was given `given`.
+        """Record the nodes at or below `nodes` that are new, as made now by `call`, if it is known.
 
-        Of these the call wrote to `written`. What it saved of them (`x.mul_(x)`) cannot be read any more.
+        What a call saved of tensors that it wrote to (`x.mul_(x)`) cannot be read any more.
         """
+        written = () if call is None else call.written
         key = self._key
         todo = [node for node in nodes if node is not None]
         while todo:
@@ -313,15 +316,22 @@ class Tracer:
                 for found in graph.saved_by(node)
                 for known in ((found,) if found.probe is not None or not written else _as_it_was(found, written))
             )
-            if not saved and node.name() == graph.COPY_SLICES:
-                # Wraps the node of an in-place operation on a view, and hides what that one saved.
-                saved = tuple(graph.snapshot(None, tensor) for tensor in given)
             if saved:
                 self._keep(node, now, saved)
+            elif call is not None and node.name() == graph.COPY_SLICES:
+                veiled = hidden(call, needed_grad=node.next_functions[0][0] is not None)
+                self._keep(node, now, veiled.possible, hidden=veiled)
 
-    def _keep(self, node: Node, now: _Moment, saved: tuple[Saved, ...], hooked: bool = False) -> None:
+    def _keep(
+        self,
+        node: Node,
+        now: _Moment,
+        saved: tuple[Saved, ...],
+        hooked: bool = False,
+        hidden: Hidden | None = None,
+    ) -> None:
         sequence = node._sequence_nr()
-        record = Record(node.name(), sequence, self._tick(), now.step, now.operator, now.note, saved, hooked)
+        record = Record(node.name(), sequence, self._tick(), now.step, now.operator, now.note, saved, hooked, hidden)
         node.metadata[self._key] = record
         self._records.add(record)
         if self._recorded is not None:
@@ -537,7 +547,10 @@ class Tracer:
             (record, other.probe, other.probe._version)
             for record in self._records
             for other in record.saved
-            if record is not stale and other.probe is not None and other.version == saved.version
+            if record is not stale
+            and other.probe is not None
+            and other.version == saved.version
+            and _certainty(record, other)
         ]
         saved.probe.zero_()
         found = {id(record): record for record, probe, was in others if probe._version != was}
@@ -571,13 +584,18 @@ class Tracer:
     def _by_versions(self, mismatch: Mismatch, roots: Iterable[Node]) -> tuple[Record, Saved] | None:
         """What was saved at the expected version and is now at the one reported, where it cannot be read again.
 
-        What a node below `roots` saved comes before all else, which another pass may have needed.
+        What a node below `roots` saved comes before all else, which another pass may have needed; of hidden tensors,
+        those that torch says were saved.
         """
         below = [record for node in graph.reachable(roots) if (record := node.metadata.get(self._key)) is not None]
         fitting = [(record, saved) for record in below for saved in record.saved if mismatch.fits(saved)]
         if not fitting:
             fitting = [(record, saved) for record in self._records for saved in record.saved if mismatch.fits(saved)]
-        return max(fitting, key=lambda pair: (pair[1].attribute is None, pair[0].sequence), default=None)
+        return max(
+            fitting,
+            key=lambda pair: (pair[1].attribute is None, _certainty(*pair), pair[0].sequence),
+            default=None,
+        )
 
     def _likely(self, mismatch: Mismatch, clock: int) -> list[Write]:
         """The writes to the counter that best fits the versions, where no saved tensor is known.
@@ -700,6 +718,12 @@ def _filling(writes: Iterable[Write], start: int, end: int) -> list[Write]:
         for write in writes
         if not write.seen and write.before < end and write.after > start
     ]
+
+
+def _certainty(record: Record, saved: Saved) -> int:
+    """2 if the node of `record` is sure to have saved `saved`, 0 if it is sure not to have, 1 if nobody can tell."""
+    known = record.saved if record.hidden is None else record.hidden.saved()
+    return 1 if known is None else 2 * any(saved is one for one in known)
 
 
 def _as_it_was(saved: Saved, written: Iterable[_Written]) -> Iterator[Saved]:

@@ -142,6 +142,27 @@ COPY_SLICES = """
     gates[:, 2:].tanh_()  # culprit
     gates.sum().backward()  # needed
 """
+MAPPED = """
+    import torch
+    w = torch.ones(2, 2, requires_grad=True) * 1
+    h = torch.vmap(lambda row: row * row.sum())(w)  # saved
+    w *= 2  # culprit
+    (h * 1).sum().backward()  # needed
+"""
+GRADIENT_OF_A_FUNCTION = """
+    import torch
+    w = torch.ones(2, 2, requires_grad=True) * 1
+    h = torch.func.grad(lambda t: (t ** 3).sum())(w)  # saved
+    w[0] += 1  # culprit
+    (h * 1).sum().backward()  # needed
+"""
+WRITTEN_BY_A_MAP = """
+    import torch
+    w = torch.ones(2, 2, requires_grad=True)
+    h = w.exp()  # saved
+    torch.vmap(lambda row: row.mul_(2))(h)  # culprit
+    h.sum().backward()  # needed
+"""
 CUSTOM = """
     import torch
     class Double(torch.autograd.Function):
@@ -488,7 +509,26 @@ def test_a_hidden_tensor_is_looked_for_below_the_failing_pass_first() -> None:
     assert (line(found.saved), line(culprit(found))) == (marked(source, "saved"), marked(source, "culprit"))
 
 
-@pytest.mark.parametrize("write", ["x.mul_(x)", "x.div_(x)", "x.addmm_(x, x)", "x *= x.view(2, 2)"])
+@pytest.mark.parametrize("harmless", ["score[0] += 1", "score[0].neg_(), score.neg_()"])
+def test_of_hidden_tensors_one_that_torch_would_save_is_named(harmless: str) -> None:
+    found = trace(
+        f"""
+        import torch
+        w = torch.ones(2, 2, requires_grad=True)
+        grid = w.clone()
+        grid[0].tanh_()
+        score = w * 2
+        {harmless}
+        grid[1].neg_()
+        (grid.sum() + score.sum()).backward()
+        """
+    )
+    assert (line(found.saved), line(culprit(found))) == (5, 8)
+
+
+@pytest.mark.parametrize(
+    "write", ["x.mul_(x)", "x.div_(x)", "x.addmm_(x, x)", "x *= x.view(2, 2)", "x[0].mul_(x[0])", "x[0].div_(x[1])"]
+)
 def test_a_call_that_writes_to_what_it_saves_is_both_saving_and_culprit(write: str) -> None:
     found = trace(f"""
         import torch
