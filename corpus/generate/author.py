@@ -308,9 +308,15 @@ class Author:
         """A write that harms nothing: to a tensor that nothing good was saved of, or past the version counter."""
         for _ in range(_TRIES):
             made = self.fill(self.choose.one_of(self.options(operators.WRITES)))
-            if ".data" not in made.template and any(self.touches(self.tensor(hole)) for hole in made.holes[:1]):
+            written = made.holes if "_foreach_" in made.template else made.holes[:1]
+            if ".data" not in made.template and any(self.touches(self.tensor(hole)) for hole in written):
                 continue
+            if self.depth and any(self.tensor(hole)._is_view() for hole in made.holes[:1]):
+                continue  # the node hides what it saves, and the next turn writes again
             if self.emit(made.template.format(*made.holes), made):
+                target = self.tensor(made.holes[0])
+                if isinstance(target, torch.Tensor) and target._is_view():
+                    self.hidden.add(storage_of(target))
                 return
 
     def freeze(self) -> None:
@@ -423,20 +429,21 @@ class Author:
         before = {entry for entry in self.world.entries if entry.spoiled}
         if self.choose.chance(15) and self._plant_binding(before):
             return
-        if self.choose.chance(15) and self._plant_hidden():
-            return
+        if not self.depth and self.choose.chance(15) and self._plant_hidden():
+            return  # in a loop, each turn would leave a node of its own
         if self.choose.chance(10) and self._plant_module_hook(before):
             return
-        if self.choose.chance(10) and self._plant_segment():
+        if not self.depth and self.choose.chance(10) and self._plant_segment():
             return
         if self.choose.chance(50) and self._plant_call(before):
             return
         usable = self.usable()
-        targets = [e for e in (*usable, *self.pickers) if self.good(self.tensor(e))]
+        seen = [e for e in usable if storage_of(self.tensor(e)) not in self.hidden]
+        targets = [e for e in (*seen, *self.pickers) if self.good(self.tensor(e))]
         for target in self.choose.shuffled(targets)[:8]:
             table = operators.PICKER_WRITES if target in self.pickers else operators.WRITES
             for template in self.choose.shuffled(self.options(table))[:8]:
-                others = [self.choose.one_of(usable)] if "{1}" in template else []
+                others = [self.choose.one_of(seen)] if "{1}" in template else []
                 made = Made(template, (target, *others))
                 text = template.format(*made.holes)
                 value = self.tensor(target)
