@@ -59,6 +59,19 @@ MUTATIONS = [
         ("if write.clock >= horizon]", "if write.clock > horizon + 9]"),
     ),
     *_of(
+        "runtime/hidden.py",
+        ["runtime/test_hidden.py"],
+        ("needed_grad if id(tensor) in versions else tensor.requires_grad", "tensor.requires_grad"),
+        ("(afters if index in written else befores)[index]", "afters[index]"),
+        ("return value if isinstance(value, _PLAIN) else None", "return value"),
+    ),
+    *_of(
+        "runtime/graph.py",
+        ["runtime/test_tracer.py"],
+        ("found.append(torch._C._functorch.get_unwrapped(found[-1]))", "break"),
+        ("if PHRASE in str(problem):\n                yield attribute", "if False:\n                yield attribute"),
+    ),
+    *_of(
         "runtime/stack.py",
         ["runtime/test_tracer.py"],
         ("library is None and not own and code", "library is None and code"),
@@ -85,7 +98,9 @@ MUTATIONS = [
         ["test_oracle.py"],
         ("if 0 in (failure.shape or ()) and 0 not in", "if 1 in (failure.shape or ()) and 0 not in"),
         ("if found.culprit.operator != known.culprit.operator:", "if False:"),
-        ("if not wanted & descent(", "if wanted - descent("),
+        ("if origin and not self._lines_of(known.culprit) & origin:", "if self._lines_of(known.culprit) - origin:"),
+        ("if origin and not self._lines_of(known.culprit) & origin:", "if origin - self._lines_of(known.culprit):"),
+        ("if found.empty and not known.empty:", "if found.empty:"),
         ('if self.sameness == "op":', 'if self.sameness != "op":'),
         ("self._judged[candidate.texts] = judgement", "pass"),
         ("report.seconds * self.slack + self.grace", "report.seconds + self.grace"),
@@ -93,7 +108,7 @@ MUTATIONS = [
     *_of(
         "program/edit.py",
         ["program/test_edit.py"],
-        ("if count == block.members}", "if count > block.members}"),
+        ("[edit.block.span] == edit.block.members}", "[edit.block.span] > edit.block.members}"),
         ("edit.span.start < previous.span.end:", "edit.span.start <= previous.span.end:"),
         ("return overlap and span not in piece and piece not in span", "return overlap and span not in piece"),
         ("here = self.length + origin.start - start", "here = self.length"),
@@ -127,7 +142,11 @@ MUTATIONS = [
     *_of(
         "reduction/engine.py",
         ["reduction/test_engine.py"],
-        ("if not any(adopted for _, adopted in outcomes):", "if True:"),
+        ("if self.program is base:", "if True:"),
+        (
+            "if judgement.verdict is not Verdict.SAME or not self._shrinks(candidate):",
+            "if not self._shrinks(candidate):",
+        ),
         ("if self.budget.expired():", "if False:"),
     ),
     *_of(

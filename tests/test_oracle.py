@@ -190,6 +190,45 @@ def test_a_culprit_that_was_copied_elsewhere_descends_from_the_original() -> Non
     assert oracle(failing(trace(6))).judge(moved).verdict is Verdict.SAME
 
 
+SPREAD = "x.add_(\n    torch.tensor(1),\n)"
+
+
+def spread() -> Program:
+    """The original with a culprit of three lines, 5 to 7."""
+    return Program.of((PREAMBLE + ORIGINAL).replace("x.add_(1)", SPREAD))
+
+
+def judged(candidate: Program) -> Verdict:
+    """What is made of a candidate of the spread program whose culprit is in line 5."""
+    program = spread()
+    known = diagnose(trace(5), dict(program.texts))
+    judge = Oracle(Target(program, mismatch(message()), known), Workers(failing(trace(5)), 1), Limits(wall=100.0))
+    return judge.judge(candidate).verdict
+
+
+def replaced(program: Program, old: str, *pieces: str | Span) -> Program:
+    """`program` with `pieces` for `old`, which it has once."""
+    start = program.entry.text.index(old)
+    return Patch((Edit(Span("program.py", start, start + len(old)), pieces),)).apply(program)
+
+
+def test_a_culprit_that_has_lost_some_of_its_lines_still_descends_from_the_original() -> None:
+    assert judged(replaced(spread(), "\n    torch.tensor(1),\n", "1")) is Verdict.SAME
+
+
+def test_a_culprit_that_has_taken_in_another_line_still_descends_from_the_original() -> None:
+    program = spread()
+    value = program.entry.text.index("make()")
+    inlined = replaced(program, "torch.tensor(1)", Span("program.py", value, value + len("make()")))
+    assert judged(inlined) is Verdict.SAME
+
+
+def test_a_culprit_made_of_other_lines_alone_is_another() -> None:
+    program = spread()
+    start = program.entry.text.index("other.add_(1)")
+    assert judged(replaced(program, SPREAD, Span("program.py", start, start + 13))) is Verdict.DIFFERENT
+
+
 def test_a_culprit_written_anew_has_no_origin_so_node_attribute_and_operator_decide() -> None:
     assert oracle(failing(trace(5))).judge(with_culprit_as("x.add_(1)")).verdict is Verdict.SAME
     assert oracle(failing(trace(5, operator="mul_"))).judge(with_culprit_as("x.mul_(1)")).verdict is Verdict.DIFFERENT
