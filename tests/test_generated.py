@@ -64,6 +64,36 @@ def test_other_numbers_give_other_programs() -> None:
     assert len({program(SEED, number).files["train.py"] for number in range(5)}) == 5
 
 
+@pytest.fixture(scope="module")
+def texts() -> str:
+    return "\n".join(text for number in range(40) for text in program(SEED, number, moves=25).files.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "part",
+    [
+        "use_reentrant=False",
+        ".register_hook(",
+        ".register_forward_hook(",
+        "@torch.jit.script",
+        "torch.func.",
+        "torch.vmap(",
+        "register_buffer(",
+        "torch._foreach_",
+        "torch.optim.",
+        "out=",
+        "torch.autograd.Function",
+        "torch.nn.Module",
+        "parser.parse_args()",
+        "from net import",
+        "def main():",
+    ],
+)
+def test_programs_are_of_many_kinds(texts: str, part: str) -> None:
+    assert part in texts
+
+
 @pytest.mark.parametrize("number", range(5))
 def test_the_smallest_program_fails_at_the_same_pair_of_operators(number: int) -> None:
     truth = program(SEED, number, moves=10).truth
