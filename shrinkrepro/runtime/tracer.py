@@ -211,6 +211,8 @@ class Tracer:
 
     def __enter__(self) -> Tracer:
         self._patch(torch.autograd.Function, "apply", classmethod(self._wrap_apply()))
+        for compiled in (torch._C.ScriptFunction, torch._C.ScriptMethod):
+            self._patch(compiled, "__call__", self._wrap_compiled(compiled.__call__))
         self._patch(torch.nn.Module, "__init__", self._wrap_init())
         hooks = torch.autograd.graph.saved_tensors_hooks
         self._patch(hooks, "__enter__", self._wrap_hooks_enter())
@@ -418,14 +420,25 @@ class Tracer:
 
         @functools.wraps(original)
         def apply(function: type, *args: Any, **kwargs: Any) -> Any:
-            operator = f"{function.__name__}.apply"
-            now = _Moment(self._own, operator, self._number(operator))
-            result = original(function, *args, **kwargs)
-            with torch._C.DisableTorchFunction():
-                self._discover(map(graph.node_of, graph.tensors_in((result,))), now)
-            return result
+            call = functools.partial(original, function, *args, **kwargs)
+            return self._unseen_call(f"{function.__name__}.apply", call)
 
         return apply
+
+    def _wrap_compiled(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def __call__(function: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+            return self._unseen_call(function.name, functools.partial(original, function, *args, **kwargs))
+
+        return __call__
+
+    def _unseen_call(self, operator: str, call: Callable[[], Any]) -> Any:
+        """Make a call that is no torch function; the nodes that it makes are known as its own."""
+        now = _Moment(self._own, operator, self._number(operator))
+        result = call()
+        with torch._C.DisableTorchFunction():
+            self._discover(map(graph.node_of, graph.tensors_in((result,))), now)
+        return result
 
     def _wrap_init(self) -> Callable[..., None]:
         original = torch.nn.Module.__init__

@@ -541,13 +541,20 @@ def test_a_call_that_writes_to_what_it_saves_is_both_saving_and_culprit(write: s
     assert (line(found.saved), [line(mutation.place) for mutation in found.mutations]) == (5, [5])
 
 
-def test_what_an_unseen_call_saved_is_known_when_its_result_is_written_at_once() -> None:
-    source = """
+@pytest.mark.parametrize(
+    "definition",
+    [
+        "@torch.jit.script\ndef squash(x: torch.Tensor):\n    return torch.sigmoid(x)",
+        "squash = torch.jit.trace(torch.nn.Sigmoid(), torch.ones(3))",
+        "squash = torch.jit.script(torch.nn.Sigmoid())",
+    ],
+    ids=["a function", "a traced module", "a module"],
+)
+def test_what_compiled_code_saved_was_saved_where_it_was_called(definition: str) -> None:
+    source = f"""
         import torch
-        @torch.jit.script
-        def squash(x: torch.Tensor):
-            return torch.sigmoid(x)
-        h = squash(torch.ones(3, requires_grad=True))
+{textwrap.indent(definition, " " * 8)}
+        h = squash(torch.ones(3, requires_grad=True))  # saved
         h.add_(1)  # culprit
         h.sum().backward()
     """
@@ -556,7 +563,7 @@ def test_what_an_unseen_call_saved_is_known_when_its_result_is_written_at_once()
         found = trace(source)
     finally:
         del linecache.cache[MAIN]
-    assert line(culprit(found)) == marked(source, "culprit")
+    assert (line(found.saved), line(culprit(found))) == (marked(source, "saved"), marked(source, "culprit"))
 
 
 def test_a_view_used_without_gradients_does_not_change_the_words() -> None:
