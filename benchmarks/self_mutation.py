@@ -54,7 +54,7 @@ MUTATIONS = [
     ),
     *_of(
         "runtime/writes.py",
-        ["runtime/test_tracer.py"],
+        ["runtime/test_writes.py"],
         ("if counter.probe._version != was for write", "if counter.probe._version == was for write"),
         ("if write.clock >= horizon]", "if write.clock > horizon + 9]"),
     ),
@@ -83,7 +83,7 @@ MUTATIONS = [
             "min(holding, key=lambda extent: (-extent[0], extent[1]))",
             "max(holding, key=lambda extent: (-extent[0], extent[1]))",
         ),
-        ("return start <= (frame.line, frame.column) < end", "return start <= (frame.line, frame.column) <= end"),
+        ("return start <= (frame.line, frame.column) < end", "return start < (frame.line, frame.column) < end"),
         ("replace(known, count=known.count + 1)", "known"),
         ("tuple(writers if culprit is None else writers[1:])", "tuple(writers)"),
     ),

@@ -17,12 +17,16 @@ Method = Callable[..., Any]
 
 def written(method: Method, *arguments: Any, needed_grad: bool = True) -> Hidden:
     """What is known of `method` called on a view; as tensors it was given that view, then those in `arguments`."""
-    view = (torch.ones(2, 3, requires_grad=needed_grad) * 1)[0]
-    before = view._version
-    method(view, *arguments)
-    given = [view, *(argument for argument in arguments if isinstance(argument, torch.Tensor))]
-    call = Call(method, (view, *arguments), {}, given, [(view, before, view._version)])
-    return hidden(call, needed_grad)
+    return known(method, (torch.ones(2, 3, requires_grad=needed_grad) * 1)[0], *arguments, needed_grad=needed_grad)
+
+
+def known(method: Method, *arguments: Any, needed_grad: bool = True) -> Hidden:
+    """What is known of `method` called with `arguments`."""
+    given = [argument for argument in arguments if isinstance(argument, torch.Tensor)]
+    before = [tensor._version for tensor in given]
+    method(*arguments)
+    written = [(t, was, t._version) for t, was in zip(given, before, strict=True) if t._version != was]
+    return hidden(Call(method, arguments, {}, given, written), needed_grad)
 
 
 def roles(found: Hidden) -> set[tuple[int, str]]:
@@ -48,6 +52,11 @@ def test_a_view_that_the_call_is_given_twice_is_saved_as_it_was() -> None:
         view.mul_(view)
 
     assert roles(written(square_)) == {(0, "before")}
+
+
+def test_another_view_of_the_same_items_is_saved_as_it_was() -> None:
+    base = torch.ones(2, 3, requires_grad=True) * 1
+    assert roles(known(torch.Tensor.mul_, base[0], base[0])) == {(1, "before")}
 
 
 def test_a_factor_is_saved() -> None:

@@ -566,6 +566,36 @@ def test_what_compiled_code_saved_was_saved_where_it_was_called(definition: str)
     assert (line(found.saved), line(culprit(found))) == (marked(source, "saved"), marked(source, "culprit"))
 
 
+def test_what_an_unseen_call_saved_is_known_once_its_result_is_used() -> None:
+    source = """
+        import torch
+        with torch._C.DisableTorchFunction():
+            h = torch.ones(3, requires_grad=True).sigmoid()
+        alias = h.detach()  # saved
+        alias.add_(1)  # culprit
+        h.sum().backward()
+    """
+    found = trace(source)
+    assert (line(found.saved), line(culprit(found))) == (marked(source, "saved"), marked(source, "culprit"))
+
+
+@pytest.mark.parametrize(
+    ("call", "operator"), [("torch.autograd.grad(h.sum(), w)", "grad"), ("h.sum().backward()", "backward")]
+)
+def test_a_pass_is_named_by_the_function_that_asks_for_it(call: str, operator: str) -> None:
+    found = trace(
+        f"""
+        import torch
+        w = torch.ones(3, requires_grad=True)
+        h = w.exp()
+        h.zero_()
+        {call}
+        """
+    )
+    assert found.needed is not None
+    assert found.needed.operator == operator
+
+
 def test_a_view_used_without_gradients_does_not_change_the_words() -> None:
     source = """
         import torch
