@@ -315,8 +315,8 @@ class Author:
                 continue  # the node hides what it saves, and the next turn writes again
             if self.emit(made.template.format(*made.holes), made):
                 target = self.tensor(made.holes[0])
-                if isinstance(target, torch.Tensor) and target._is_view():
-                    self.hidden.add(storage_of(target))
+                if isinstance(target, torch.Tensor) and (target._is_view() or self.depth):
+                    self.hidden.add(storage_of(target))  # in a loop, a second line that writes to it is one too many
                 return
 
     def freeze(self) -> None:
