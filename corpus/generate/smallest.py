@@ -26,7 +26,7 @@ _SHAPES = ("()", "1", "1, 1", "2, 2", "3, 3")
 _MAKERS = ("", " * 1", "[:]")
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _PRODUCER = re.compile(r"which is output \d+ of (\S+),")
-_MOST = 1000
+_MOST = 3000
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def smallest(truth: Truth) -> str | None:
     if truth.writing is None:
         return None
     makers = _makers(producer(truth.message))
-    savings = [truth.saving, *(Made(template, ()) for template in savers().get(truth.node, ()))]
+    savings = [truth.saving, *(Made(template, ()) for template in savers().get((truth.node, truth.attribute), ()))]
     plain = operators.PLAIN.get(truth.writing.template)
     writings = [truth.writing, *([Made(plain, truth.writing.holes)] if plain else [])]
     pairs = itertools.product([saving for saving in savings if saving is not None], writings)
@@ -60,17 +60,26 @@ def smallest(truth: Truth) -> str | None:
 
 
 @functools.cache
-def savers() -> dict[str, tuple[str, ...]]:
-    """Which expressions make a graph node of which kind, shortest first: learnt by asking torch."""
+def savers() -> dict[tuple[str, str], tuple[str, ...]]:
+    """Which expressions make a node of which kind that saves a tensor under which attribute, shortest first.
+
+    Learnt by asking torch.
+    """
     x, w = (torch.ones(2, 2, requires_grad=True) for _ in range(2))
     names = {"torch": torch, "F": torch.nn.functional, "x": x, "w": w}
-    found: dict[str, list[str]] = {}
+    found: dict[tuple[str, str], list[str]] = {}
     for template in sorted((*operators.UNARY, *operators.BINARY), key=len):
         with contextlib.suppress(Exception):
             result = eval(template.format("x", "w"), dict(names))
-            for node in {node.name() for node in reachable([result.grad_fn])}:
-                found.setdefault(node, []).append(template)
-    return {node: tuple(templates[:2]) for node, templates in found.items()}
+            kinds = {
+                (node.name(), attribute)
+                for node in reachable([result.grad_fn])
+                for attribute in saved_attributes(node)
+                if attribute == "saved_tensors" or isinstance(getattr(node, attribute), torch.Tensor)
+            }
+            for kind in kinds:
+                found.setdefault(kind, []).append(template)
+    return {kind: tuple(templates[:2]) for kind, templates in found.items()}
 
 
 def producer(message: str) -> str | None:
