@@ -152,6 +152,8 @@ def _from_call(facts: Facts, trace: Trace, moments: Moments, style: Style) -> Pa
     operator = trace.saved.operator if trace.saved else None
     if call is None or call.function.rpartition(".")[2] != operator:  # a custom Function is no torch call
         raise _Unwritable("the saving call is not known")
+    if _is_one_call(trace):
+        raise _Unwritable("the changing statement makes the saving call")
     given = [*call.arguments, *call.keywords.values()]
     results = [call.result] if call.result else []
     draft = _Draft.of(facts, trace, moments, style, [*given, *results])
@@ -164,6 +166,12 @@ def _from_call(facts: Facts, trace: Trace, moments: Moments, style: Style) -> Pa
     assert call.result is not None
     draft.saving.append((f"{draft.written_name} = {draft.call(call)}{_item(call.result, draft.base)}",))
     return draft.patch(draft.written_name)
+
+
+def _is_one_call(trace: Trace) -> bool:
+    """Whether the call that saved the tensor is the one that changed it."""
+    change = trace.mutations[0].place
+    return trace.saved is not None and (trace.saved.operator, trace.saved.step) == (change.operator, change.step)
 
 
 def _between_calls(facts: Facts, trace: Trace, moments: Moments, style: Style) -> Patch:
@@ -202,6 +210,8 @@ def _from_statements(facts: Facts, trace: Trace, moments: Moments, style: Style)
         target = draft.change(keep_result=True)
         if target is None:
             raise _Unwritable("the statement has no result")
+        if used:
+            draft.define_written([*_tensors(seen), *draft.changed])
         return draft.patch(target)
     draft.change()
     if used:

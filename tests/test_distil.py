@@ -149,15 +149,15 @@ def workers() -> Iterator[Workers]:
         yield Workers(zygote, 1)
 
 
-def verdicts(program: Program, workers: Workers) -> list[Verdict]:
-    """The verdict on each guess, up to the first that holds."""
+def judged_guesses(program: Program, workers: Workers) -> list[tuple[Program, Verdict]]:
+    """Each guess and the verdict on it, up to the first that holds."""
     seen = look(program, workers)
     oracle = Oracle(Target(program, seen.failure, seen.diagnosis), workers, Limits(wall=30))
     judged = []
     for group in guesses(program, seen.trace, workers, oracle.limits):
         for guess in group:
-            judged.append(oracle.judge(guess).verdict)
-            if judged[-1] is Verdict.SAME:
+            judged.append((guess, oracle.judge(guess).verdict))
+            if judged[-1][1] is Verdict.SAME:
                 return judged
     return judged
 
@@ -165,8 +165,16 @@ def verdicts(program: Program, workers: Workers) -> list[Verdict]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_scripts_of_each_kind_are_distilled(kind: str, tmp_path: Path, workers: Workers) -> None:
     (tmp_path / "train.py").write_text(HEAD + textwrap.dedent(KINDS[kind]))
-    judged = verdicts(load_script("train.py", cwd=str(tmp_path)), workers)
-    assert judged[-1] is Verdict.SAME and len(judged) <= 10
+    judged = judged_guesses(load_script("train.py", cwd=str(tmp_path)), workers)
+    assert judged[-1][1] is Verdict.SAME and len(judged) <= 10
+
+
+@pytest.mark.parametrize("write", ["h[:2].mul_(h[:2])", "h.mul_(h)"])
+def test_a_call_that_saves_what_it_writes_is_there_once(write: str, tmp_path: Path, workers: Workers) -> None:
+    script = f"import torch\nh = torch.rand(3, requires_grad=True) * 1\n{write}\nh.sum().backward()\n"
+    (tmp_path / "train.py").write_text(script)
+    guess, verdict = judged_guesses(load_script("train.py", cwd=str(tmp_path)), workers)[-1]
+    assert (verdict, guess.entry.text.count("mul_(")) == (Verdict.SAME, 1)
 
 
 def test_only_what_tensors_have_is_written_as_their_method(tmp_path: Path, workers: Workers) -> None:
