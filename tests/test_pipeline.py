@@ -331,6 +331,12 @@ def test_the_last_that_holds_is_found_when_those_that_hold_come_first(count: int
     assert len(asked) <= 2 * count.bit_length() + 1
 
 
+@pytest.mark.parametrize("count", range(1, 20))
+def test_of_few_the_last_that_holds_is_found_wherever_it_is(count: int) -> None:
+    found = [last_holding(count, lambda index, holding=holding: index < holding) for holding in range(1, count + 1)]
+    assert found == list(range(count))
+
+
 @given(st.lists(st.booleans(), min_size=1, max_size=50))
 def test_what_is_found_does_hold(answers: list[bool]) -> None:
     found = last_holding(len(answers), lambda index: answers[index])

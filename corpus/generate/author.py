@@ -311,8 +311,10 @@ class Author:
             written = made.holes if "_foreach_" in made.template else made.holes[:1]
             if ".data" not in made.template and any(self.touches(self.tensor(hole)) for hole in written):
                 continue
-            if self.depth and any(self.tensor(hole)._is_view() for hole in made.holes[:1]):
-                continue  # the node hides what it saves, and the next turn writes again
+            memories = [storage_of(self.tensor(hole)) for hole in made.holes]
+            again = self.depth or memories[0] in memories[1:]
+            if again and self.tensor(made.holes[0])._is_view():
+                continue  # the node hides what it saves, and that is written at once or in the next turn
             if self.emit(made.template.format(*made.holes), made):
                 target = self.tensor(made.holes[0])
                 if isinstance(target, torch.Tensor) and (target._is_view() or self.depth):

@@ -148,14 +148,18 @@ def reduced(generated: Generated, backend: Shared) -> Outcome:
         return ["not verified", *result.notes], {}
     program, found = result.reduced.program, result.reduced.diagnosis
     findings = [note for note in result.notes if "taken back" in note]
+    figures: dict[str, Any] = {}
     expected = parse(truth.message)
     if expected is None or not same_error(expected, found.failure):
         findings.append(f"message: {found.failure.message} instead of {truth.message}")
     findings += _other_node(truth, found)
     if found.culprit is None:
         findings.append("the reduced program has no culprit")
-    elif (truth.culprit.file, truth.culprit.line) not in descent(program, found.culprit, original):
-        findings.append(f"culprit: {found.culprit.source} does not descend from {truth.culprit.source}")
+    else:
+        lines = descent(program, found.culprit, original)
+        if lines and (truth.culprit.file, truth.culprit.line) not in lines:
+            findings.append(f"culprit: {found.culprit.source} does not descend from {truth.culprit.source}")
+        figures["anew"] = not lines  # written by us: node, attribute and operator are then all there is to compare
     if result.twin is None:
         findings.append("no twin")
     texts = [file.text for file in program]
@@ -163,7 +167,7 @@ def reduced(generated: Generated, backend: Shared) -> Outcome:
         findings += [f"needless: {statement}" for statement in needless(texts[0], found.failure.message)]
     tokens = sum(map(count_tokens, texts))
     reference = smallest(truth)
-    figures = {
+    figures |= {
         "node": truth.node,
         "method": found.method,
         "tokens": tokens,
