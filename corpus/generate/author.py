@@ -317,8 +317,11 @@ class Author:
                 continue  # the node hides what it saves, and that is written at once or in the next turn
             if self.emit(made.template.format(*made.holes), made):
                 target = self.tensor(made.holes[0])
-                if isinstance(target, torch.Tensor) and (target._is_view() or self.depth):
-                    self.hidden.add(storage_of(target))  # in a loop, a second line that writes to it is one too many
+                # in a loop, a second line that writes to it is one too many; in new memory, nobody knows what was saved
+                if isinstance(target, torch.Tensor) and (
+                    target._is_view() or self.depth or storage_of(target) != memories[0]
+                ):
+                    self.hidden.add(storage_of(target))
                 return
 
     def freeze(self) -> None:
