@@ -589,7 +589,8 @@ class Tracer:
             attribute = next(complaints, None)
             if attribute is not None:
                 stale = [saved for saved in record.saved if record.hooked or saved.attribute == attribute]
-                moved = [saved for saved in stale if mismatch.fits(saved)]
+                # a write may have resized the tensor, so its shape only decides among several
+                moved = sorted(filter(mismatch.moved, stale), key=lambda saved: not mismatch.fits(saved))
                 saved = replace(moved[0], attribute=attribute) if moved else Saved(attribute, None, None, None)
                 return record, saved, (attribute, *([] if record.hooked else complaints))
         return None
@@ -670,9 +671,13 @@ class Mismatch:
         sizes = None if shape is None else tuple(int(size) for size in shape[1].split(",") if size.strip())
         return cls(int(versions[1]), int(versions[2]), sizes, "" if producer is None else producer[1].lower())
 
+    def moved(self, saved: Saved) -> bool:
+        """Whether the versions of `saved`, then and now, are those of the message."""
+        return saved.probe is not None and (saved.version, saved.probe._version) == (self.expected, self.version)
+
     def fits(self, saved: Saved) -> bool:
         """Whether `saved` can be the tensor that the message means."""
-        return saved.probe is not None and saved.probe._version == self.version and self.may_reach(saved)
+        return self.moved(saved) and self.may_reach(saved)
 
     def may_reach(self, saved: Saved) -> bool:
         """Whether `saved`, as it was saved, can become the tensor that the message means."""

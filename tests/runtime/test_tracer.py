@@ -117,6 +117,17 @@ OPTIMIZER = """
     optimizer.step()  # culprit
     loss.backward()  # needed
 """
+RESIZED = """
+    import torch
+    x = torch.ones(4, 4, requires_grad=True)
+    row = torch.ones(4)
+    y = x.log()  # saved
+    with torch.no_grad():
+        torch.sub(row, 1, out=x)  # culprit
+    other = torch.zeros(4)
+    other.add_(1)
+    y.sum().backward()  # needed
+"""
 MAX_NORM = """
     import torch
     table = torch.nn.Embedding(4, 3, max_norm=0.5)
