@@ -157,7 +157,7 @@ def reduced(generated: Generated, backend: Shared) -> Outcome:
         findings.append("the reduced program has no culprit")
     else:
         lines = descent(program, found.culprit, original)
-        if lines and (truth.culprit.file, truth.culprit.line) not in lines:
+        if lines and not any((place.file, place.line) in lines for place in (truth.culprit, *truth.compiled)):
             findings.append(f"culprit: {found.culprit.source} does not descend from {truth.culprit.source}")
         figures["anew"] = not lines  # written by us: node, attribute and operator are then all there is to compare
     if result.twin is None:

@@ -200,6 +200,8 @@ def _truth(draft: Draft, failing: Entry, scripts: Mapping[str, Sequence[Item]], 
     assert failing.spoiled is not None
     saving = {entry.line for entry in draft.world.entries if entry.spoiled and entry.node in below}
     spoiling = [entry.spoiled for entry in draft.world.entries if entry.spoiled and entry.node in below]
+    called = [text for name, text in operators.SCRIPTED.items() if f"{name}(" in failing.spoiled.text]
+    compiled = [line for line in where if line.text[:1] == " " and any(line.text in t.splitlines() for t in called)]
     needed = saving.union(map(blamed, spoiling))
     node, attribute = failing.shown or (failing.node.name(), failing.attribute)
     return Truth(
@@ -213,6 +215,7 @@ def _truth(draft: Draft, failing: Entry, scripts: Mapping[str, Sequence[Item]], 
         draft.made.get(failing.line),
         draft.made.get(blamed(failing.spoiled)),
         tuple(place(line) for line, made in draft.made.items() if line not in needed and _is_decoy(made)),
+        tuple(map(place, compiled)),
     )
 
 

@@ -30,7 +30,8 @@ class Truth:
     tensor that the engine trips over, `saved` is the line that saved it, `culprit` the line that wrote to it, `harmful`
     every line that spoiled a saved tensor, `needed` the line of the backward pass. `saving` and `writing` are what the
     two lines were made from (None: not from one template). `decoys` are lines that write to a tensor and harm nothing,
-    without which the program would fail all the same.
+    without which the program would fail all the same. `compiled` are the lines of the compiled function, out of
+    Python's sight, that the culprit calls.
     """
 
     message: str
@@ -43,6 +44,7 @@ class Truth:
     saving: Made | None = None
     writing: Made | None = None
     decoys: tuple[Place, ...] = ()
+    compiled: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True)
