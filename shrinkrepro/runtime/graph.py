@@ -15,8 +15,6 @@ from typing import Any
 
 import torch
 
-_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
-
 PHRASE = "modified by an inplace operation"
 COPY_SLICES = "torch::autograd::CopySlices"
 
@@ -102,6 +100,11 @@ def with_inner(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
         while _is_wrapped(found[-1]):
             found.append(torch._C._functorch.get_unwrapped(found[-1]))
     return found
+
+
+def _is_wrapped(tensor: torch.Tensor) -> bool:
+    # torch 2.1 knows no one question for both
+    return torch._C._functorch.is_batchedtensor(tensor) or torch._C._functorch.is_gradtrackingtensor(tensor)
 
 
 def saved_by(node: Node) -> Iterator[Saved]:
