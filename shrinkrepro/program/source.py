@@ -227,8 +227,8 @@ def _writes(node: ast.AST) -> bool:
             return True
         case ast.Assign(targets=targets):
             return any(isinstance(target, ast.Subscript) for target in targets)
-        case ast.Call(func=ast.Attribute(attr=name)) if name.endswith("_") and not name.endswith("__"):
-            return True
+        case ast.Attribute(attr=name, ctx=ast.Load()) if name.endswith("_") and not name.endswith("__"):
+            return True  # called here or handed to what calls it
         case ast.Call(func=ast.Attribute(attr=name)) if name in _WRITING_METHODS:
             return True
         case ast.keyword(arg="out") | ast.keyword(arg="inplace", value=ast.Constant(value=True)):

@@ -15,6 +15,7 @@ from shrinkrepro.program.source import Program, Size, count_writes
         "x.__iadd__(1)\n",
         "f(x, out=y)\n",
         "relu(x, inplace=True)\n",
+        "map(torch.Tensor.add_, [x])\n",
     ],
 )
 def test_every_in_place_form_counts_as_a_write(text: str) -> None:
@@ -22,7 +23,8 @@ def test_every_in_place_form_counts_as_a_write(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["x = x + 1\n", "y = x[0]\n", "x.__init__()\n", "relu(x, inplace=False)\n", "x.add(1)\n"]
+    "text",
+    ["x = x + 1\n", "y = x[0]\n", "x.__init__()\n", "self.mean_ = x\n", "relu(x, inplace=False)\n", "x.add(1)\n"],
 )
 def test_what_writes_nothing_does_not_count(text: str) -> None:
     assert count_writes(text) == 0
