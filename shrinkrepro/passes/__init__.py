@@ -13,6 +13,7 @@ from shrinkrepro.passes.calls import (
     drop_arguments,
     function_to_method,
     keywords_to_positions,
+    map_to_calls,
     method_to_operator,
     module_to_method,
 )
@@ -113,6 +114,7 @@ PASSES = (
     expression_to_one,
     function_to_method,
     module_to_method,
+    map_to_calls,
     method_to_operator,
     keywords_to_positions,
     call_named_by_node,

@@ -14,7 +14,7 @@ from shrinkrepro.program.source import Program, Span
 from shrinkrepro.program.tree import Tree
 
 # Modules whose functions tensors often have as methods too.
-_FUNCTIONAL = ("torch", "torch.nn.functional")
+_FUNCTIONAL = ("torch", "torch.nn.functional", "torch.Tensor")
 
 
 def drop_arguments(program: Program, facts: Facts) -> Iterator[Patch]:
@@ -80,6 +80,25 @@ def module_to_method(program: Program, facts: Facts) -> Iterator[Patch]:
             yield patch(f"call {method} as a method", Edit(whole(tree, call), (*opening, f".{method}()")))
 
 
+def map_to_calls(program: Program, facts: Facts) -> Iterator[Patch]:
+    """Write the calls that `map` makes for the items of a list or tuple.
+
+    Before:
+        y = list(map(f, [x]))
+    After:
+        y = list([f(x)])
+    """
+    for tree in reversed(facts.trees):
+        for call in sorted(tree.walk(cst.Call), key=lambda node: -tree.span(node).start):
+            if last_name(call.func) != "map" or len(call.args) != 2 or any(arg.star for arg in call.args):
+                continue
+            function, items = (arg.value for arg in call.args)
+            if isinstance(items, cst.List | cst.Tuple) and all(isinstance(e, cst.Element) for e in items.elements):
+                made = [(*_receiver(tree, function), "(", whole(tree, item.value), ")") for item in items.elements]
+                pieces = [piece for one in made for piece in (", ", *one)][1:]
+                yield patch("call what is mapped", Edit(whole(tree, call), ("[", *pieces, "]")))
+
+
 def method_to_operator(program: Program, facts: Facts) -> Iterator[Patch]:
     """Write a method of tensors as the operator that it stands for.
 
@@ -127,6 +146,6 @@ def keywords_to_positions(program: Program, facts: Facts) -> Iterator[Patch]:
 
 
 def _receiver(tree: Tree, value: cst.BaseExpression) -> tuple[Piece, ...]:
-    """The pieces that put a copy of an expression before the dot of a method."""
+    """The pieces that put a copy of an expression before the dot of a method, or the arguments of a call."""
     place = cst.Attribute(value, cst.Name("method"))
     return parenthesised(whole(tree, value), needs_parentheses(tree, value, place))

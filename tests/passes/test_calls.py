@@ -7,6 +7,7 @@ from shrinkrepro.passes.calls import (
     drop_arguments,
     function_to_method,
     keywords_to_positions,
+    map_to_calls,
     method_to_operator,
     module_to_method,
 )
@@ -69,3 +70,20 @@ def test_methods_that_stand_for_operators_become_operators(before: str, after: l
 
 def test_keywords_are_dropped_all_at_once_and_then_the_first_alone() -> None:
     assert patches_of(keywords_to_positions, "f(a, b=1, c=2)\n") == ["f(a, 1, 2)\n", "f(a, 1, c=2)\n"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("map(f, [x])\n", "[f(x)]\n"),
+        ("map(torch.Tensor.zero_, (x, y[0]))\n", "[torch.Tensor.zero_(x), torch.Tensor.zero_(y[0])]\n"),
+        ("[*map(lambda t: t + 1, (x,))]\n", "[*[(lambda t: t + 1)(x)]]\n"),
+    ],
+)
+def test_what_is_mapped_over_items_is_called_for_each(before: str, after: str) -> None:
+    assert patches_of(map_to_calls, before) == [after]
+
+
+@pytest.mark.parametrize("text", ["map(f, xs)\n", "map(f, [*xs])\n", "map(f, [x], [y])\n", "g(f, [x])\n"])
+def test_a_mapping_over_what_is_not_listed_stays(text: str) -> None:
+    assert patches_of(map_to_calls, text) == []
