@@ -321,7 +321,7 @@ class Author:
                 if isinstance(target, torch.Tensor) and (
                     target._is_view() or self.depth or storage_of(target) != memories[0]
                 ):
-                    self.hidden.add(storage_of(target))
+                    self.hidden.update((storage_of(target), *memories))
                 return
 
     def freeze(self) -> None:
