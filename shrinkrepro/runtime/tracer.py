@@ -579,8 +579,14 @@ class Tracer:
         known = [
             (record, node) for node in graph.reachable(roots) if (record := node.metadata.get(self._key)) is not None
         ]
-        # Reading a hooked node runs its hooks (a checkpoint computes its segment again), so these come last.
-        for record, node in sorted(known, key=lambda pair: (pair[0].hooked, -pair[0].sequence)):
+
+        # Reading a hooked node runs its hooks (a checkpoint computes its segment again), so these come last, but for
+        # those that were given a tensor which has moved as the message says.
+        def turn(pair: tuple[Record, Node]) -> tuple[bool, int]:
+            record = pair[0]
+            return record.hooked and not any(map(mismatch.moved, record.saved)), -record.sequence
+
+        for record, node in sorted(known, key=turn):
             complaints = (
                 attribute
                 for attribute in graph.attributes(node)

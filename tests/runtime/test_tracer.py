@@ -117,6 +117,15 @@ OPTIMIZER = """
     optimizer.step()  # culprit
     loss.backward()  # needed
 """
+CHECKPOINT_OF_A_SAVED_RESULT = """
+    import torch
+    from torch.utils.checkpoint import checkpoint
+    w = torch.ones(3, requires_grad=True)
+    h = w.tanh()
+    y = checkpoint(torch.sin, h, use_reentrant=False)  # saved
+    h.detach().add_(1)  # culprit
+    y.sum().backward()  # needed
+"""
 RESIZED = """
     import torch
     x = torch.ones(4, 4, requires_grad=True)
