@@ -479,6 +479,7 @@ class Author:
             if self.emit(template.format(*made.holes, name=name), made):
                 self.know(name)
                 if self._spoiled(before):
+                    self.hidden.add(storage_of(self.tensor(name)))
                     return True
         return False
 
@@ -552,6 +553,7 @@ class Author:
         assert isinstance(line, Line) and isinstance(registered, Line)
         self.blamed[line] = registered
         self.made[registered] = Made(plain, (name,))
+        self.hidden.add(storage_of(self.tensor(name)))
         return self._spoiled(before)
 
     def _plant_call(self, before: set[Entry]) -> bool:
