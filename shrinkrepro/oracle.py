@@ -140,7 +140,7 @@ class Oracle:
     workers: Workers
     limits: Limits
     slack: float = 4.0
-    grace: float = 1.0
+    grace: float = 3.0
     counts: Counts = field(default_factory=Counts)
     _judged: dict[tuple[tuple[str, str], ...], Judgement] = field(default_factory=dict)
     _allowed: frozenset[str] = frozenset()
