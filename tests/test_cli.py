@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -11,6 +12,8 @@ import pytest
 import shrinkrepro
 from shrinkrepro.cli import main
 from shrinkrepro.errors import Exit
+from shrinkrepro.journal import Journal, journals
+from shrinkrepro.program.source import Invocation, Program, Size, SourceFile
 
 SCRIPT = """\
 import torch
@@ -207,3 +210,31 @@ def test_a_reduction_writes_a_smaller_program_that_fails_in_plain_python(folder:
     )
     assert "modified by an inplace operation" in written.stderr
     assert (folder / "train.py").read_text(encoding="utf-8") == SCRIPT
+
+
+@pytest.fixture
+def cut_off(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Journal:
+    """A reduction of train.py that was cut off once it had reached three tokens, and is in nobody's hands."""
+    monkeypatch.setenv("SHRINKREPRO_STATE", str(folder / "state"))
+    program = Program((SourceFile.original("train.py", ""),), Invocation(str(folder), "train.py", str(folder)))
+    journal = Journal.begin(journals(), program, "identity", "train.py")
+    journal.adopted(Size.of(Program.of("x = 1\n")))
+    journal.close(done=False)
+    return journal
+
+
+def test_what_was_cut_off_is_listed(cut_off: Journal, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list"]) == Exit.DONE
+    assert capsys.readouterr().out.startswith(f"{folder / 'train.py'}: cut off, 3 tokens so far, started ")
+
+
+def test_what_was_cut_off_is_forgotten_on_request(cut_off: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["clean"]) == Exit.DONE
+    assert main(["list"]) == Exit.DONE
+    assert capsys.readouterr().out == "forgotten: 1\n"
+
+
+def test_signals_mean_what_they_meant_before_once_the_command_has_ended(capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    main(["--version"])
+    assert signal.getsignal(signal.SIGTERM) == before
