@@ -51,7 +51,7 @@ from shrinkrepro.passes.layers import (
 )
 from shrinkrepro.passes.loops import flatten_comprehensions, last_in_turn, run_through_less
 from shrinkrepro.passes.nodes import call_named_by_node
-from shrinkrepro.passes.shapes import equal_sizes, shorten_chains, shorten_sizes, shrink_numbers
+from shrinkrepro.passes.shapes import equal_sizes, shorten_chains, shorten_sizes, shrink_numbers, simplest_view
 from shrinkrepro.passes.statements import delete_statements, keep_what_ran, split_lines, strip_annotations, strip_layout
 from shrinkrepro.passes.values import expression_to_tensor, expression_to_value
 from shrinkrepro.passes.variables import (
@@ -101,6 +101,7 @@ PASSES = (
     simplest_optimizer,
     drop_schedulers,
     shorten_chains,
+    simplest_view,
     shorten_sizes,
     drop_decorators,
     drop_bases,
@@ -132,7 +133,6 @@ PASSES = (
     objects_to_functions,
     objects_to_parts,
     split_assignments,
-    compute_once,
     inline_next,
     inline_variables,
     merge_names,
@@ -143,4 +143,5 @@ PASSES = (
     out_of_place_elsewhere,
     canonical_imports,
     drop_unused_imports,
+    compute_once,
 )

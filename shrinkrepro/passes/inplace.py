@@ -17,6 +17,7 @@ import libcst.matchers as m
 from shrinkrepro.facts import Facts
 from shrinkrepro.passes.common import descendants, names, removal, whole, within, without
 from shrinkrepro.passes.syntax import (
+    VIEWS,
     argument,
     canonical,
     dotted,
@@ -54,13 +55,6 @@ INPLACE_POSITION = {
     **dict.fromkeys(("Hardtanh", "RReLU", "Threshold"), 2),
 }
 _ALIASES = frozenset({"data", "detach", "contiguous", "view_as", "to", "cpu", "cuda", "requires_grad_"})
-# fmt: off
-_VIEWS = frozenset({
-    "H", "T", "as_strided", "diagonal", "expand", "expand_as", "flatten", "imag", "mH", "mT", "movedim", "narrow",
-    "permute", "ravel", "real", "reshape", "select", "squeeze", "swapaxes", "swapdims", "t", "transpose", "unflatten",
-    "unsqueeze", "view",
-})
-# fmt: on
 _LIKE = {
     "zeros_": "zeros_like",
     "ones_": "ones_like",
@@ -592,13 +586,13 @@ def _target(tree: Tree, written: cst.BaseExpression) -> _Target | None:
             part, node = True, node.value
         elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
             name = node.func.attr.value
-            if name in _VIEWS:
+            if name in VIEWS:
                 part = True
             elif name not in _ALIASES and not name.endswith("_"):
                 return None
             node = node.func.value
-        elif isinstance(node, cst.Attribute) and node.attr.value in _VIEWS | {"data"}:
-            part, node = part or node.attr.value in _VIEWS, node.value
+        elif isinstance(node, cst.Attribute) and node.attr.value in VIEWS | {"data"}:
+            part, node = part or node.attr.value in VIEWS, node.value
         elif isinstance(node, (cst.Name, cst.Attribute)):
             assignable = canonical(tree, node) is None and dotted(node) not in {"self", "cls"}
             return _Target(node, part) if assignable else None

@@ -12,7 +12,7 @@ import libcst.matchers as m
 
 from shrinkrepro.facts import Facts
 from shrinkrepro.passes.common import patch, whole
-from shrinkrepro.passes.syntax import canonical, dotted, last_name, plain_arguments, without_link
+from shrinkrepro.passes.syntax import VIEWS, canonical, dotted, last_name, plain_arguments, without_link
 from shrinkrepro.program.edit import Edit, Patch
 from shrinkrepro.program.source import Program, Span
 from shrinkrepro.program.tree import Tree
@@ -149,6 +149,24 @@ def shorten_chains(program: Program, facts: Facts) -> Iterator[Patch]:
         links = [*_links(tree), *_property_links(tree)]
         for edit in sorted(links, key=lambda edit: -edit.span.end):
             yield patch(f"without {tree.file.text[edit.span.start : edit.span.end].strip()[:40]}", edit)
+
+
+def simplest_view(program: Program, facts: Facts) -> Iterator[Patch]:
+    """Take an item or all of a tensor where what counts is that there is a view, not which one.
+
+    Before:
+        x.view(2, 3).add_(1)
+    After:
+        x[0].add_(1)
+    """
+    for tree in reversed(facts.trees):
+        for call in reversed(list(tree.walk(cst.Call))):
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value in VIEWS:
+                receiver = whole(tree, call.func.value)
+                for index in ("[0]", "[:]"):
+                    yield patch(
+                        "take a simple view", Edit(Span(receiver.path, receiver.end, tree.span(call).end), (index,))
+                    )
 
 
 # ---- numbers

@@ -32,6 +32,14 @@ ATOMS = (
     cst.SimpleString,
     cst.Subscript,
 )
+# Methods and properties that give a view of a tensor.
+# fmt: off
+VIEWS = frozenset({
+    "H", "T", "as_strided", "diagonal", "expand", "expand_as", "flatten", "imag", "mH", "mT", "movedim", "narrow",
+    "permute", "ravel", "real", "reshape", "select", "squeeze", "swapaxes", "swapdims", "t", "transpose", "unflatten",
+    "unsqueeze", "view",
+})
+# fmt: on
 _NUMBERS = (cst.Float, cst.Imaginary, cst.Integer)
 _OPERATIONS = (cst.BinaryOperation, cst.BooleanOperation, cst.Comparison, cst.IfExp, cst.Lambda, cst.UnaryOperation)
 # hold an expression between delimiters of their own, so that operators in it need no parentheses

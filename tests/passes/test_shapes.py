@@ -5,7 +5,7 @@ import re
 import pytest
 from passes.pass_testing import patches_of
 
-from shrinkrepro.passes.shapes import equal_sizes, shorten_chains, shorten_sizes, shrink_numbers
+from shrinkrepro.passes.shapes import equal_sizes, shorten_chains, shorten_sizes, shrink_numbers, simplest_view
 
 
 def test_all_sizes_become_one_number_at_once_smallest_first() -> None:
@@ -140,3 +140,16 @@ def test_each_link_of_a_chain_can_go(before: str, after: list[str]) -> None:
 )
 def test_functions_of_modules_classes_and_objects_are_no_links(text: str) -> None:
     assert patches_of(shorten_chains, text) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("x.view(2, 3).add_(1)\n", ["x[0].add_(1)\n", "x[:].add_(1)\n"]),
+        ("y = f(x).as_strided((1,), (1,))\n", ["y = f(x)[0]\n", "y = f(x)[:]\n"]),
+        ("y = x.clone()\n", []),
+        ("y = view(x)\n", []),
+    ],
+)
+def test_a_view_gives_way_to_a_simple_one(before: str, after: list[str]) -> None:
+    assert patches_of(simplest_view, before) == after
