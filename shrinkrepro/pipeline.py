@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import math
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
@@ -35,7 +34,7 @@ from shrinkrepro.reduction.engine import Adopted, Budget, Guesses, Pass, Reducti
 from shrinkrepro.reduction.engine import Event as EngineEvent
 from shrinkrepro.report.environment import versions
 from shrinkrepro.results import Bisected, Candidates, Explanation, Mending, Reduced, Result, place
-from shrinkrepro.runtime.messages import Limits, Observation, Report, Trace
+from shrinkrepro.runtime.messages import NOWHERE, Limits, Observation, Report, Trace
 
 # How long a mended script is left to run, at least.
 _SECONDS = 5.0
@@ -148,7 +147,7 @@ def reduce(
     backend that runs the candidates.
     Raises ShrinkReproError when the program does not fail with a version mismatch, or not every time.
     """
-    with closing(start()) as backend, tempfile.TemporaryDirectory() as nowhere:
+    with closing(start()) as backend:
         workers = _workers(backend, options)
         look = _first_look(program, options, workers)
         _tell(listeners, Explained(look.explanation))
@@ -160,9 +159,7 @@ def reduce(
         stopped, seconds = end.reason, time.monotonic() - started
         if (tidy := laid_out(adopted[-1])).texts != adopted[-1].texts:
             adopted.append(tidy)
-        verification = _Verification(
-            target, workers, replace(look.limits, wall=options.timeout, backwards=None), nowhere
-        )
+        verification = _Verification(target, workers, replace(look.limits, wall=options.timeout, backwards=None))
         _tell(listeners, Verifying(adopted[-1]))
         alone = verification.alone(adopted[-1])  # goes on while repairs are looked for
         mending = None if stopped == "interrupted" else _repair_besides(look, workers, listeners)
@@ -366,16 +363,15 @@ def _mending(look: _Look, workers: Workers, runs: int, until: float, listeners: 
 
 @dataclass(frozen=True)
 class _Verification:
-    """Runs in plain new interpreters, once for each hash seed. `nowhere` is an empty folder."""
+    """Runs in plain new interpreters, once for each hash seed."""
 
     target: Target
     workers: Workers
     limits: Limits
-    nowhere: str
 
     def alone(self, program: Program) -> Callable[[], bool]:
         """Begin to run the program without its folder; call the result to learn whether it fails as `target` says."""
-        return self._begin(program.moved_to(self.nowhere))
+        return self._begin(program.moved_to(NOWHERE))
 
     def in_its_folder(self, program: Program) -> bool:
         """Whether the program, where its folder and arguments are, fails as `target` says."""

@@ -14,6 +14,9 @@ import typing
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
+# As a job's folder: one that holds nothing but the job's own files.
+NOWHERE = "/shrinkrepro-nowhere"
+
 Watch = Literal["plain", "trace", "poll", "observe", "capture", "prove", "fresh"]
 Kind = Literal["literal", "tensor", "slice", "list", "tuple", "dict", "module", "optimizer", "import", "own", "opaque"]
 Outcome = Literal["failed", "raised", "finished", "exhausted", "captured", "timeout", "killed", "invalid"]

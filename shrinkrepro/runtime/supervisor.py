@@ -33,7 +33,7 @@ from typing import Any, NoReturn
 
 from shrinkrepro.runtime import guard, pages, scratch
 from shrinkrepro.runtime.execute import VERSION_MISMATCH, execute
-from shrinkrepro.runtime.messages import Job, Outcome, Report, from_json, to_json
+from shrinkrepro.runtime.messages import NOWHERE, Job, Outcome, Report, from_json, to_json
 
 _CHUNK = 1 << 16
 # A report is a few kilobytes; a child that sends more than this is not reporting.
@@ -342,7 +342,8 @@ def _enter(job: Job, folder: str) -> str:
     view, temporary = os.path.join(folder, "view"), os.path.join(folder, "tmp")
     os.makedirs(view)
     os.mkdir(temporary)
-    scratch.build_view(job.cwd, view)
+    if job.cwd != NOWHERE:
+        scratch.build_view(job.cwd, view)
     os.chdir(view)
     root = _view_of_root(job, folder)
     for path in job.hidden:

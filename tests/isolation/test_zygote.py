@@ -19,7 +19,7 @@ import pytest
 
 from shrinkrepro.isolation.zygote import Zygote
 from shrinkrepro.runtime import guard
-from shrinkrepro.runtime.messages import Job, Limits, Report, Watch
+from shrinkrepro.runtime.messages import NOWHERE, Job, Limits, Report, Watch
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the zygote forks")
 linux_only = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs the process tree")
@@ -582,3 +582,9 @@ def test_a_short_temporary_folder_that_the_user_names_is_used(monkeypatch: pytes
         monkeypatch.setattr(tempfile, "tempdir", None)
         with Zygote():
             assert within(10, lambda: any(Path(folder).glob("shrinkrepro-*")))
+
+
+def test_a_job_that_is_nowhere_has_a_folder_with_nothing_but_its_files(zygote: Zygote, tmp_path: Path) -> None:
+    text = "import os, sys\nraise Exception(sorted(os.listdir()))\n"
+    report = run(zygote, replace(job(tmp_path, text), root=NOWHERE, cwd=NOWHERE))
+    assert report.error == "['train.py']"
