@@ -10,6 +10,7 @@ that now raises the very same message is the one, and the first write to its ver
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import re
 import sys
@@ -416,11 +417,12 @@ class Tracer:
         )
 
     def _wrap_apply(self) -> Callable[..., Any]:
-        original = torch.autograd.Function.apply.__func__  # type: ignore[attr-defined]
+        # a class method in Python up to torch 2.13, one in C since: what both have in common is how they are bound
+        original = inspect.getattr_static(torch.autograd.Function, "apply")
 
-        @functools.wraps(original)
+        @functools.wraps(torch.autograd.Function.apply)
         def apply(function: type, *args: Any, **kwargs: Any) -> Any:
-            call = functools.partial(original, function, *args, **kwargs)
+            call = functools.partial(original.__get__(None, function), *args, **kwargs)
             return self._unseen_call(f"{function.__name__}.apply", call)
 
         return apply
