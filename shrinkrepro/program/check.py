@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import symtable
 import warnings
@@ -59,7 +60,8 @@ def unbound_names(text: str) -> frozenset[str]:
     """
     top = symtable.symtable(text, "candidate", "exec")
     read: set[str] = set()
-    bound: set[str] = set()
+    # in a comprehension at the top level, which Python 3.12 makes part of that, the table does not show what := binds
+    bound = {node.target.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.NamedExpr)}
     for table in _tables(top):
         for symbol in table.get_symbols():
             here = table is top or symbol.is_declared_global()
