@@ -16,6 +16,8 @@ from pathlib import Path
 
 CORPUS = Path(__file__).resolve().parent.parent / "corpus"
 _MARK = "SHRINKREPRO_TEST_RUN"
+# Where making files is fast, if there is such a place.
+_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 # What a file or a folder is: kind and permissions, time of its last change, content.
 Entry = tuple[int, int, bytes]
@@ -56,7 +58,7 @@ class Sandbox:
     def of(cls, case: str, top: Path) -> Sandbox:
         shutil.copytree(CORPUS / case, top / "case")
         (top / "output").mkdir()
-        scratch = Path(tempfile.mkdtemp())
+        scratch = Path(tempfile.mkdtemp(dir=_MEMORY))
         atexit.register(shutil.rmtree, scratch, ignore_errors=True)
         return cls(top, scratch)
 
