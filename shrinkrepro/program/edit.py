@@ -68,7 +68,7 @@ class Patch:
     def apply(self, program: Program) -> Program:
         """The program with every edit made.
 
-        Raises Conflict when two edits overlap in part or replace the same span by different pieces.
+        Raises Conflict when two edits contradict each other.
         """
         edits = _with_fillers(self.edits)
         _check(edits)
@@ -83,16 +83,21 @@ def deletion(span: Span, block: Block | None = None) -> Edit:
 
 
 def copied(span: Span, edits: Sequence[Edit]) -> tuple[Piece, ...]:
-    """The pieces that copy `span` with the edits made that lie inside it: in this copy, and nowhere else."""
+    """The pieces that copy `span` with the edits made that lie inside it: in this copy, and nowhere else.
+
+    An edit is not made again inside its own replacement, so a piece may contain the span that it replaces.
+    """
     pieces: list[Piece] = []
     position = span.start
     for edit in sorted((edit for edit in edits if edit.span in span), key=_order):
         if edit.span.start < position:  # inside what an edit before it took out
             continue
         pieces.append(Span(span.path, position, edit.span.start))
-        inner = [other for other in edits if _copied(other, edit)]
         for piece in edit.replacement:
-            pieces += [piece] if isinstance(piece, str) else copied(piece, inner)
+            if isinstance(piece, str):
+                pieces.append(piece)
+            else:
+                pieces += copied(piece, [other for other in edits if _copied(other, edit)])
         position = edit.span.end
     pieces.append(Span(span.path, position, span.end))
     return tuple(piece for piece in pieces if isinstance(piece, str) or not piece.empty)
@@ -207,27 +212,12 @@ class _Writer:
 
 def _render_file(program: Program, file: SourceFile, edits: Sequence[Edit]) -> SourceFile:
     writer = _Writer()
-    _render(program, Span(file.path, 0, len(file.text)), edits, writer)
+    for piece in copied(Span(file.path, 0, len(file.text)), edits):
+        if isinstance(piece, str):
+            writer.literal(piece)
+        else:
+            writer.copy(program[piece.path], piece.start, piece.end)
     return SourceFile(file.path, "".join(writer.parts), tuple(writer.runs))
-
-
-def _render(program: Program, span: Span, edits: Sequence[Edit], writer: _Writer) -> None:
-    """Write `span` of the program with the edits made that lie inside it.
-
-    An edit is not made again inside its own replacement, so a piece may contain the span that it replaces.
-    """
-    file, position = program[span.path], span.start
-    for edit in sorted((edit for edit in edits if edit.span in span), key=_order):
-        if edit.span.start < position:  # inside what an edit before it took out
-            continue
-        writer.copy(file, position, edit.span.start)
-        for piece in edit.replacement:
-            if isinstance(piece, str):
-                writer.literal(piece)
-            else:
-                _render(program, piece, [e for e in edits if _copied(e, edit)], writer)
-        position = edit.span.end
-    writer.copy(file, position, span.end)
 
 
 def _copied(edit: Edit, copying: Edit) -> bool:
