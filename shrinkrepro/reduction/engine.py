@@ -107,6 +107,7 @@ class Reduction:
     oracle: Oracle
     listeners: Sequence[Listener] = ()
     budget: Budget = Budget()
+    _facts: Facts | None = None
 
     def run(self, passes: Sequence[Pass], guess: Callable[[Program], Guesses] = no_guesses) -> Stopped:
         """Apply the passes, in order and again from the first, until a whole round adopts nothing.
@@ -138,8 +139,9 @@ class Reduction:
         """Guess, and apply the passes to the fixpoint: the groups left to try, and how many patches there are then."""
         rivals = None
         while True:
-            base, guessed, patches = self.program, guess(self.program) if rivals is None else (), 0
+            guessed = guess(self.program) if rivals is None else ()
             rivals = self._guess(guessed) if rivals is None else rivals
+            base, patches = self.program, 0
             for step in passes:
                 before = self.program
                 patches += self._apply(step)
@@ -199,9 +201,11 @@ class Reduction:
         return False
 
     def facts(self) -> Facts:
-        """What is known about the program as it is now; observed when first asked for."""
+        """What is known about the program as it is now, the same for every pass; observed when first asked for."""
         program = self.program
-        return Facts(program, self.diagnosis, lambda: self._observe(program))
+        if self._facts is None or self._facts.program is not program:
+            self._facts = Facts(program, self.diagnosis, lambda: self._observe(program))
+        return self._facts
 
     def _apply(self, step: Pass) -> int:
         """Decide every patch that the pass proposes for the program; how many there were."""
