@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-PHRASE = "modified by an inplace operation"
+from shrinkrepro.runtime.messages import PHRASE
 
 _MESSAGE = re.compile(
     PHRASE + r":\s+\["

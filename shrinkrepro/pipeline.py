@@ -21,7 +21,7 @@ from shrinkrepro.hints import hints
 from shrinkrepro.isolation.backend import Backend
 from shrinkrepro.isolation.persistent import Persistent
 from shrinkrepro.isolation.workers import Workers
-from shrinkrepro.isolation.zygote import Zygote
+from shrinkrepro.isolation.zygote import STARTS_THREADS, Zygote
 from shrinkrepro.oracle import Counts, Oracle, Sameness, Target, job_for
 from shrinkrepro.passes import PASSES
 from shrinkrepro.passes.inplace import twins
@@ -45,7 +45,6 @@ _RUNS_BESIDES, _SECONDS_BESIDES = 12, 60.0
 _INSTRUMENTED = 4
 # How many times as long as a candidate the twin may take: a busy machine must not cost the proof.
 _CONFIRMING = 10
-_STARTS_THREADS = "importing it starts threads"
 
 
 @dataclass(frozen=True)
@@ -303,7 +302,7 @@ def _preload(backend: Backend, modules: Iterable[str]) -> list[str]:
     torch = tuple(name for name in known if name.split(".")[0] == "torch")
     others = tuple(name for name in known if name.split(".")[0] != "torch")
     failed = {**backend.preload(torch), **(backend.preload(others) if others else {})}
-    return sorted({name.split(".")[0] for name, why in failed.items() if why == _STARTS_THREADS})
+    return sorted({name.split(".")[0] for name, why in failed.items() if why == STARTS_THREADS})
 
 
 def _diagnosis(

@@ -6,10 +6,10 @@ import re
 import sys
 
 from shrinkrepro.errors import Exit, ShrinkReproError
-from shrinkrepro.failure import PHRASE, VersionMismatch, parse
+from shrinkrepro.failure import VersionMismatch, parse
 from shrinkrepro.program.source import Program
 from shrinkrepro.results import location
-from shrinkrepro.runtime.messages import Frame, Report
+from shrinkrepro.runtime.messages import PHRASE, Frame, Report
 
 _NO_GPU = (
     "Torch not compiled with CUDA enabled",

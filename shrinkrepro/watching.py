@@ -24,9 +24,8 @@ import torch
 from torch.autograd import Variable
 
 from shrinkrepro.diagnosis import Diagnosis, Statement, diagnose
-from shrinkrepro.failure import PHRASE
 from shrinkrepro.results import place
-from shrinkrepro.runtime.messages import Trace
+from shrinkrepro.runtime.messages import PHRASE, Trace
 from shrinkrepro.runtime.tracer import Tracer
 
 Function = TypeVar("Function", bound=Callable[..., Any])

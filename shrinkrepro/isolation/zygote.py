@@ -36,6 +36,8 @@ _START = (
     "import sys; sys.path[0] = {parent!r}; from shrinkrepro.runtime.supervisor import main; sys.path.pop(0);"
     "main({fd}, {folder!r})"
 )
+# Why a module was not imported ahead of the runs.
+STARTS_THREADS = "importing it starts threads"
 # How often a job may be on the fly when the zygote dies before the job is blamed for it.
 _DEATHS = 2
 # Seconds that the zygote has to end its children and to clean up.
@@ -104,7 +106,7 @@ class Zygote:
         answer = self._answers.pop(ticket)
         if answer["threads"] > 1:
             self._restart()
-            return dict.fromkeys(modules, "importing it starts threads")
+            return dict.fromkeys(modules, STARTS_THREADS)
         self._modules += tuple(name for name in modules if name not in answer["failed"])
         failed: dict[str, str] = answer["failed"]
         return failed

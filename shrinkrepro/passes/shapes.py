@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 import libcst as cst
@@ -162,11 +162,8 @@ def simplest_view(program: Program, facts: Facts) -> Iterator[Patch]:
     for tree in reversed(facts.trees):
         for call in reversed(list(tree.walk(cst.Call))):
             if isinstance(call.func, cst.Attribute) and call.func.attr.value in VIEWS:
-                receiver = whole(tree, call.func.value)
                 for index in ("[0]", "[:]"):
-                    yield patch(
-                        "take a simple view", Edit(Span(receiver.path, receiver.end, tree.span(call).end), (index,))
-                    )
+                    yield patch("take a simple view", replace(without_link(tree, call), replacement=(index,)))
 
 
 # ---- numbers

@@ -12,12 +12,10 @@ import libcst as cst
 from shrinkrepro.passes.bodies import is_super, on_own_lines, own, supers
 from shrinkrepro.passes.common import names, reindented, simple, whole, within, without
 from shrinkrepro.passes.functions import Function, parameters
-from shrinkrepro.passes.syntax import argument, dotted, needs_parentheses, standalone
+from shrinkrepro.passes.syntax import SCOPES, argument, dotted, needs_parentheses, standalone
 from shrinkrepro.program.edit import Edit, Piece, copied
 from shrinkrepro.program.source import Span
 from shrinkrepro.program.tree import Statement, Tree
-
-_BINDS_NAMES = (cst.Lambda, cst.GeneratorExp, cst.ListComp, cst.SetComp, cst.DictComp)
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ def site_of(
     tree: Tree, use: cst.BaseExpression, passed: Passed | None, receiver: cst.BaseExpression | None
 ) -> Site | None:
     """The place where a function is used; None when its body cannot be put before the statement of that place."""
-    if passed is None or tree.inside(use, *_BINDS_NAMES):
+    if passed is None or tree.inside(use, *SCOPES):
         return None
     statement = tree.statement_around(use)
     if not on_own_lines(statement) or isinstance(statement.node, cst.While):

@@ -57,7 +57,7 @@ _DELIMITED = (
     cst.Slice,
     cst.While,
 )
-_SCOPES = (cst.Lambda, cst.GeneratorExp, cst.ListComp, cst.SetComp, cst.DictComp)
+SCOPES = (cst.Lambda, cst.GeneratorExp, cst.ListComp, cst.SetComp, cst.DictComp)
 
 
 def standalone(tree: Tree, part: cst.BaseExpression, place: cst.CSTNode) -> tuple[Piece, ...]:
@@ -181,7 +181,7 @@ def plain_arguments(call: cst.Call) -> tuple[cst.Arg, ...]:
 
 def own_scope(tree: Tree, node: cst.CSTNode) -> bool:
     """Whether a name in an expression is its statement's: not that of a lambda or comprehension around it."""
-    return not tree.inside(node, *_SCOPES) if node in tree.parents else True
+    return not tree.inside(node, *SCOPES) if node in tree.parents else True
 
 
 def is_true(node: cst.CSTNode) -> bool:

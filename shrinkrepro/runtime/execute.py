@@ -24,13 +24,10 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, runtime_checkable
 
 from shrinkrepro.runtime.instrument import SEE
-from shrinkrepro.runtime.messages import Frame, Job, Moments, Outcome, Pass, Report, Trace
+from shrinkrepro.runtime.messages import PHRASE, Frame, Job, Moments, Outcome, Pass, Report, Trace
 
 if TYPE_CHECKING:
     from shrinkrepro.runtime.observer import Observer
-
-# The part of PyTorch's message that no release has changed since 1.5.
-VERSION_MISMATCH = "modified by an inplace operation"
 
 
 Compiler = Callable[[str, str, str], types.CodeType]
@@ -122,7 +119,7 @@ def execute(job: Job, send: Callable[[Report], None], private: Sequence[str] = (
             report("finished")
         report("raised", error_type="SystemExit", error=str(stop.code), error_frame=_own_frame(stop, own))
     except BaseException as problem:
-        if VERSION_MISMATCH in str(problem):  # came up past our engine: from C++, or raised again by a subprocess
+        if PHRASE in str(problem):  # came up past our engine: from C++, or raised again by a subprocess
             failed(str(problem))
         report("raised", error_type=type(problem).__name__, error=str(problem), error_frame=_own_frame(problem, own))
     report("finished")
@@ -156,7 +153,7 @@ class _Engine:
         try:
             result = self._engine.run_backward(*arguments, **keywords)
         except RuntimeError as problem:
-            if VERSION_MISMATCH in str(problem):
+            if PHRASE in str(problem):
                 self._failed(str(problem))
             raise
         self.passes += 1

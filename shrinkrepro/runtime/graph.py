@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 
-PHRASE = "modified by an inplace operation"
+from shrinkrepro.runtime.messages import PHRASE
+
 COPY_SLICES = "torch::autograd::CopySlices"
 
 Node = Any  # graph nodes share no Python base class

@@ -14,6 +14,8 @@ import typing
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
+# The part of PyTorch's message that no release has changed since 1.5.
+PHRASE = "modified by an inplace operation"
 # As a job's folder: one that holds nothing but the job's own files.
 NOWHERE = "/shrinkrepro-nowhere"
 

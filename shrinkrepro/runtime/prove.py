@@ -22,6 +22,7 @@ import torch
 from torch.autograd import Variable
 
 from shrinkrepro.runtime import graph
+from shrinkrepro.runtime.engine import Engine
 from shrinkrepro.runtime.messages import Numbers, Pass
 from shrinkrepro.runtime.tracer import engine_arguments
 
@@ -47,7 +48,7 @@ class Prover:
 
     def __enter__(self) -> Prover:
         engine = Variable._execution_engine
-        Variable._execution_engine = _Engine(engine, self._backward)  # type: ignore[assignment]
+        Variable._execution_engine = Engine(engine, self._backward)  # type: ignore[assignment]
         self._stack.callback(setattr, Variable, "_execution_engine", engine)
         signal.signal(signal.SIGALRM, self._late)
         signal.setitimer(signal.ITIMER_REAL, self._seconds)
@@ -83,19 +84,6 @@ class Prover:
         self._finished += 1
         self._done.append(Pass(self._finished, losses, _all_numbers(gradients)))
         return result
-
-
-class _Engine:
-    """Stands before PyTorch's engine."""
-
-    def __init__(self, engine: Any, run: Callable[[Any, Sequence[Any], Mapping[str, Any]], Any]) -> None:
-        self._engine, self._run = engine, run
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._engine, name)
-
-    def run_backward(self, *arguments: Any, **keywords: Any) -> Any:
-        return self._run(self._engine, arguments, keywords)
 
 
 def numbers(tensor: torch.Tensor, most: int = _MOST_ELEMENTS) -> Numbers:

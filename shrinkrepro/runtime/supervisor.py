@@ -32,8 +32,8 @@ from pathlib import PurePosixPath
 from typing import Any, NoReturn
 
 from shrinkrepro.runtime import guard, pages, scratch
-from shrinkrepro.runtime.execute import VERSION_MISMATCH, execute
-from shrinkrepro.runtime.messages import NOWHERE, Job, Outcome, Report, from_json, to_json
+from shrinkrepro.runtime.execute import execute
+from shrinkrepro.runtime.messages import NOWHERE, PHRASE, Job, Outcome, Report, from_json, to_json
 
 _CHUNK = 1 << 16
 # A report is a few kilobytes; a child that sends more than this is not reporting.
@@ -321,7 +321,7 @@ def _printed(child: _Child, status: int) -> Report | None:
         file.seek(max(0, size - child.job.limits.output))
         output = file.read().decode("utf-8", "replace")
     seconds = time.monotonic() - child.started
-    failure = next((line for line in output.splitlines() if VERSION_MISMATCH in line), None)
+    failure = next((line for line in output.splitlines() if PHRASE in line), None)
     if failure is not None:
         return Report("failed", failure=failure, seconds=seconds, output=output)
     if status == 0:

@@ -28,6 +28,7 @@ from torch.autograd import Variable
 from torch.overrides import TorchFunctionMode
 
 from shrinkrepro.runtime import graph
+from shrinkrepro.runtime.engine import Engine
 from shrinkrepro.runtime.graph import Node, Saved
 from shrinkrepro.runtime.hidden import Call, Hidden, hidden
 from shrinkrepro.runtime.messages import Mutation, Place, Trace, Written
@@ -151,19 +152,6 @@ class _Mode(TorchFunctionMode):
         return self._call(func, args, kwargs or {})
 
 
-class _Engine:
-    """Stands before PyTorch's engine, so that hooks and recomputed code inside a backward pass are watched too."""
-
-    def __init__(self, engine: Any, run: Callable[[Any, Sequence[Any], Mapping[str, Any]], Any]) -> None:
-        self._engine, self._run = engine, run
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._engine, name)
-
-    def run_backward(self, *arguments: Any, **keywords: Any) -> Any:
-        return self._run(self._engine, arguments, keywords)
-
-
 class Tap(Protocol):
     """Sees every event that a tracer numbers, by operator and number, outside the tracer's own bookkeeping."""
 
@@ -219,7 +207,7 @@ class Tracer:
         self._patch(hooks, "__enter__", self._wrap_hooks_enter())
         self._patch(hooks, "__exit__", self._wrap_hooks_exit())
         self._patch(threading.Thread, "start", self._wrap_start())
-        self._patch(Variable, "_execution_engine", _Engine(Variable._execution_engine, self._backward))
+        self._patch(Variable, "_execution_engine", Engine(Variable._execution_engine, self._backward))
         if self._calls:
             self._patches.enter_context(self._mode)
         return self
