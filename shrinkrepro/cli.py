@@ -368,7 +368,7 @@ def _journal(
 
     from shrinkrepro.isolation.journaled import Journaled
     from shrinkrepro.isolation.zygote import Zygote
-    from shrinkrepro.journal import Journal, all_in, identity, journals
+    from shrinkrepro.journal import Journal, cut_off, identity, journals
     from shrinkrepro.reduction.engine import Adopted, Stopped
     from shrinkrepro.report.console import show
     from shrinkrepro.report.environment import versions
@@ -381,7 +381,7 @@ def _journal(
             journal, reports = Journal.resume(folder, known) or (None, reports)
             if journal is None:
                 show(err, Text("nothing to go on from: no run of the same command was cut off; beginning anew"))
-        elif any(one.heading.identity == known and not one.running for one in all_in(folder)):
+        elif cut_off(folder, known):
             show(err, Text("an earlier run of this was cut off; --resume goes on from there"))
         journal = journal or Journal.begin(folder, program, known, request.path)
     except OSError as problem:

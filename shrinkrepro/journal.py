@@ -17,7 +17,7 @@ import sys
 import time
 import uuid
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -100,16 +100,16 @@ class Journal:
     @classmethod
     def resume(cls, folder: Path, identity: str) -> tuple[Journal, Reports] | None:
         """The newest journal of that identity which nobody writes, and the reports in it; None when there is none."""
-        for unfinished in reversed(all_in(folder)):
-            if unfinished.heading.identity == identity and not unfinished.running:
-                file = unfinished.path.open("r+b", buffering=0)
-                if not _lock(file):
-                    file.close()
-                    continue
-                whole = sum(len(line) for line in _lines(unfinished.path))
-                file.truncate(whole)  # a line that was cut off
-                file.seek(whole)
-                return cls(unfinished.path, file), _reports(unfinished.path)
+        for path in reversed(cut_off(folder, identity)):
+            file = path.open("r+b", buffering=0)
+            if not _lock(file):
+                file.close()
+                continue
+            lines = list(_lines(path))
+            whole = sum(map(len, lines))
+            file.truncate(whole)  # a line that was cut off
+            file.seek(whole)
+            return cls(path, file), _reports(lines)
         return None
 
     def report(self, job: str, report: str) -> None:
@@ -136,40 +136,54 @@ class Journal:
 
 def all_in(folder: Path) -> list[Unfinished]:
     """The reductions whose journals are in `folder`, the oldest first; files that are no journals are left out."""
-    found = [_unfinished(path) for path in folder.glob("*.jsonl")] if folder.is_dir() else []
-    return sorted((one for one in found if one is not None), key=lambda one: one.heading.started)
+    return [_unfinished(path, heading) for path, heading in _headings(folder)]
+
+
+def cut_off(folder: Path, identity: str) -> list[Path]:
+    """The journals of that identity in `folder` that nobody writes, the oldest first. Only headings are read."""
+    return [path for path, heading in _headings(folder) if heading.identity == identity and not _running(path)]
 
 
 def clean(folder: Path) -> int:
     """Delete the journals in `folder` that nobody writes; how many these were."""
-    gone = [unfinished.path for unfinished in all_in(folder) if not unfinished.running]
+    gone = [path for path, _ in _headings(folder) if not _running(path)]
     for path in gone:
         path.unlink(missing_ok=True)
     return len(gone)
 
 
-def _unfinished(path: Path) -> Unfinished | None:
-    lines = _lines(path)
+def _headings(folder: Path) -> list[tuple[Path, Heading]]:
+    """The journals in `folder` and what they are about, the oldest first; files that are no journals are left out."""
+    found = ((path, _heading(path)) for path in (folder.glob("*.jsonl") if folder.is_dir() else ()))
+    known = [(path, heading) for path, heading in found if heading is not None]
+    return sorted(known, key=lambda one: one[1].started)
+
+
+def _heading(path: Path) -> Heading | None:
     try:
-        heading = json.loads(next(lines))
-        if heading.pop("schema") != _SCHEMA:
-            return None
-        known = Heading(**heading)
+        heading = json.loads(next(_lines(path)))
+        return Heading(**heading) if heading.pop("schema") == _SCHEMA else None
     except (StopIteration, ValueError, TypeError, KeyError, AttributeError):
         return None
+
+
+def _unfinished(path: Path, heading: Heading) -> Unfinished:
     size: dict[str, int] = {}
-    for line in lines:
+    for line in _lines(path):
         if line.startswith(b'{"adopted"'):
             size = json.loads(line)["adopted"]
+    return Unfinished(path, heading, size.get("statements"), size.get("tokens"), _running(path))
+
+
+def _running(path: Path) -> bool:
+    """Whether somebody writes the journal."""
     with path.open("rb") as file:
-        running = not _lock(file)
-    return Unfinished(path, known, size.get("statements"), size.get("tokens"), running)
+        return not _lock(file)
 
 
-def _reports(path: Path) -> Reports:
+def _reports(lines: Iterable[bytes]) -> Reports:
     found: dict[str, deque[str]] = defaultdict(deque)
-    for line in _lines(path):
-        entry = json.loads(line)
+    for entry in map(json.loads, lines):
         if "job" in entry:
             found[entry["job"]].append(json.dumps(entry["report"]))
     return found

@@ -14,7 +14,7 @@ import os
 import re
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +25,7 @@ from torch.autograd import Variable
 
 from shrinkrepro.diagnosis import Diagnosis, Statement, diagnose
 from shrinkrepro.results import place
+from shrinkrepro.runtime.engine import Engine
 from shrinkrepro.runtime.messages import PHRASE, Trace
 from shrinkrepro.runtime.tracer import Tracer
 
@@ -101,13 +102,21 @@ class _Session:
     def begin(self) -> None:
         """Start to watch."""
         self._engine = Variable._execution_engine
-        Variable._execution_engine = _Engine(self._engine, self.explain)  # type: ignore[assignment]
+        Variable._execution_engine = Engine(self._engine, self._backward)  # type: ignore[assignment]
         self._tracer.__enter__()
 
     def end(self) -> None:
         """Stop to watch."""
         self._tracer.__exit__(None, None, None)
         Variable._execution_engine = self._engine
+
+    def _backward(self, engine: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        try:
+            return engine.run_backward(*arguments, **keywords)
+        except RuntimeError as problem:
+            if PHRASE in str(problem):
+                self.explain(problem)
+            raise
 
     def explain(self, problem: BaseException) -> None:
         """Add the note to a failure, once: reading the graph spoils it, and watches may be nested."""
@@ -120,24 +129,6 @@ class _Session:
         except Exception as trouble:  # noqa: BLE001
             note = f"shrinkrepro could not explain this: {type(trouble).__name__}: {trouble}"
         _add_note(problem, note)
-
-
-class _Engine:
-    """Stands before PyTorch's engine and hands on the failures that it raises."""
-
-    def __init__(self, engine: Any, explain: Callable[[BaseException], None]) -> None:
-        self._engine, self._explain = engine, explain
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._engine, name)
-
-    def run_backward(self, *arguments: Any, **keywords: Any) -> Any:
-        try:
-            return self._engine.run_backward(*arguments, **keywords)
-        except RuntimeError as problem:
-            if PHRASE in str(problem):
-                self._explain(problem)
-            raise
 
 
 class UserFiles(Mapping[str, str]):

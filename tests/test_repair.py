@@ -161,8 +161,8 @@ STEPS = """
 """
 
 
-def test_the_write_is_moved_behind_the_backward_that_needs_the_tensor_where_their_stacks_part() -> None:
-    program = Program.of(textwrap.dedent(STEPS), "train.py")
+def of_steps(program: Program, kind: Kind) -> Repair:
+    """The one repair of a kind of a version of STEPS."""
     trace = Trace(
         MESSAGE,
         None,
@@ -172,8 +172,13 @@ def test_the_write_is_moved_behind_the_backward_that_needs_the_tensor_where_thei
         place(program, "b.sum().backward()"),
     )
     facts = Facts(program, diagnose(trace, dict(program.texts)), lambda: None)
-    (moved,) = (repair for repair in chain.from_iterable(repairs(facts, trace)) if repair.kind == "move")
-    lines = moved.patch.apply(program).entry.text.splitlines()
+    (only,) = (repair for repair in chain.from_iterable(repairs(facts, trace)) if repair.kind == kind)
+    return only
+
+
+def test_the_write_is_moved_behind_the_backward_that_needs_the_tensor_where_their_stacks_part() -> None:
+    program = Program.of(textwrap.dedent(STEPS), "train.py")
+    lines = of_steps(program, "move").patch.apply(program).entry.text.splitlines()
     assert lines[-4:] == ["opt.zero_grad()", "b.sum().backward()", "f(opt)", 'print("done")']
 
 
@@ -281,16 +286,7 @@ def test_a_write_whose_result_is_used_before_the_backward_stays_where_it_is() ->
 
 def test_what_saved_the_tensor_is_computed_again_after_the_write() -> None:
     program = Program.of(textwrap.dedent(STEPS).replace("b = other(a)\n", ""), "train.py")
-    trace = Trace(
-        MESSAGE,
-        None,
-        None,
-        place(program, "net(x)"),
-        (Mutation(place(program, "optimizer.step()", "f(opt)"), 0, 1),),
-        place(program, "b.sum().backward()"),
-    )
-    facts = Facts(program, diagnose(trace, dict(program.texts)), lambda: None)
-    (again,) = (repair for repair in chain.from_iterable(repairs(facts, trace)) if repair.kind == "recompute")
+    again = of_steps(program, "recompute")
     assert again.patch.apply(program).entry.text.splitlines()[-5:-3] == ["f(opt)", "a = net(x)"]
 
 

@@ -101,12 +101,12 @@ def test_links_are_not_followed_even_in_a_loop(source: Path, target: Path) -> No
 
 
 def test_a_relative_link_still_leads_where_it_led(source: Path, target: Path) -> None:
-    write(source.parent / "shared.txt", "shared")
-    (source / "near.txt").symlink_to("../shared.txt")
+    write(source.parent / "beside.txt", "beside")
+    (source / "near.txt").symlink_to("../beside.txt")
 
     build_view(str(source), str(target))
 
-    assert (target / "near.txt").read_text() == "shared"
+    assert (target / "near.txt").read_text() == "beside"
 
 
 def test_a_broken_link_does_not_stop_the_view(source: Path, target: Path) -> None:
