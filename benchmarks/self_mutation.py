@@ -43,7 +43,7 @@ MUTATIONS = [
     *_of(
         "runtime/tracer.py",
         ["runtime/test_tracer.py"],
-        ("-pair[0].sequence)):", "pair[0].sequence)):"),
+        ("record.saved)), -record.sequence", "record.saved)), record.sequence"),
         ("if write.after > mismatch.expected), key", "if write.after >= mismatch.expected), key"),
         ("self._discover(_makers(given), now)", "self._discover((), now)"),
         ("if name in _PROPERTY:", "if name not in _PROPERTY:"),

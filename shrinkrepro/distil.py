@@ -45,8 +45,8 @@ _VIEWS = ("AsStrided", "View", "Slice", "Select")
 def guesses(program: Program, trace: Trace, workers: Workers, limits: Limits) -> list[list[Program]]:
     """The distilled variants of a program, in groups as `candidates` says, after the run that sees the values.
 
-    None when `trace`, which a traced run of the program gave, does not say which calls matter, or when the second run
-    did not come by there.
+    There are none when `trace`, which a traced run of the program gave, does not say which calls matter, or when the
+    second run did not come by there.
     """
     diagnosis = diagnose(trace, dict(program.texts))
     wanted = hint(trace, diagnosis)
@@ -154,18 +154,9 @@ def _from_call(facts: Facts, trace: Trace, moments: Moments, style: Style) -> Pa
         raise _Unwritable("the saving call is not known")
     if _is_one_call(trace):
         raise _Unwritable("the changing statement makes the saving call")
-    given = [*call.arguments, *call.keywords.values()]
-    results = [call.result] if call.result else []
-    draft = _Draft.of(facts, trace, moments, style, [*given, *results])
+    draft = _Draft.of(facts, trace, moments, style, _passing(call))
     draft.change()
-    if draft.base in _storages(given):
-        draft.define_written([*_tensors(given), *draft.changed])
-        name = draft.fresh("y")
-        draft.saving.append((f"{name} = {draft.call(call)}",))
-        return draft.patch(name + (_item(call.result, None) if call.result else ""))
-    assert call.result is not None
-    draft.saving.append((f"{draft.written_name} = {draft.call(call)}{_item(call.result, draft.base)}",))
-    return draft.patch(draft.written_name)
+    return draft.patch(draft.save(call, draft.changed))
 
 
 def _is_one_call(trace: Trace) -> bool:
@@ -179,19 +170,9 @@ def _between_calls(facts: Facts, trace: Trace, moments: Moments, style: Style) -
     saved, change = moments.saved, moments.change
     if saved is None or change is None or not change.function or not saved.function:
         raise _Unwritable("one of the calls is not known")
-    given = [*saved.arguments, *saved.keywords.values()]
-    draft = _Draft.of(facts, trace, moments, style, [*given, *([saved.result] if saved.result else [])])
+    draft = _Draft.of(facts, trace, moments, style, _passing(saved))
     draft.names.add(draft.written_name)
-    written = [*change.arguments, *change.keywords.values()]
-    if draft.base in _storages(given):
-        draft.define_written([*_tensors(given), *_tensors(written)])
-        name = draft.fresh("y")
-        draft.saving.append((f"{name} = {draft.call(saved)}",))
-        result = name + (_item(saved.result, None) if saved.result else "")
-    else:
-        assert saved.result is not None
-        draft.saving.append((f"{draft.written_name} = {draft.call(saved)}{_item(saved.result, draft.base)}",))
-        result = draft.written_name
+    result = draft.save(saved, _tensors(_given(change)))
     draft.changing.append((draft.writing(change),))
     return draft.patch(result, moments.grad_change)
 
@@ -537,6 +518,22 @@ class _Draft:
             return f"torch.ones({shape}, dtype={dtype}, requires_grad=True)"
         return f"torch.zeros({shape}, dtype={dtype})"
 
+    def save(self, call: Call, others: Iterable[Value]) -> str:
+        """Add the saving call; the expression for the tensor that it made.
+
+        Where the written tensor is one that the call was given, it is made before; `others` are tensors that the
+        changing statement uses.
+        """
+        given = _given(call)
+        if self.base in _storages(given):
+            self.define_written([*_tensors(given), *others])
+            name = self.fresh("y")
+            self.saving.append((f"{name} = {self.call(call)}",))
+            return name + (_item(call.result, None) if call.result else "")
+        assert call.result is not None
+        self.saving.append((f"{self.written_name} = {self.call(call)}{_item(call.result, self.base)}",))
+        return self.written_name
+
     def call(self, call: Call) -> str:
         """The saving call as source code."""
         arguments = [self.value(argument) for argument in call.arguments]
@@ -668,6 +665,16 @@ def _bound_by(node: cst.CSTNode) -> Iterator[str]:
         case cst.Import() | cst.ImportFrom() if not isinstance(node.names, cst.ImportStar):
             for alias in node.names:
                 yield alias.evaluated_alias or alias.evaluated_name.partition(".")[0]
+
+
+def _given(call: Call) -> list[Value]:
+    """What a call was given."""
+    return [*call.arguments, *call.keywords.values()]
+
+
+def _passing(call: Call) -> list[Value]:
+    """What a call was given and what it made."""
+    return [*_given(call), *([call.result] if call.result else [])]
 
 
 def _tensors(values: Iterable[Value]) -> list[Value]:
