@@ -398,9 +398,7 @@ class _Draft:
         frame, file = place.stack[0], tree.file
         if frame.column is None or frame.end_column is None or frame.file != file.path:
             return None
-        start = file.offset_of(frame.line, frame.column)
-        end = file.offset_of(frame.end_line or frame.line, frame.end_column)
-        span = Span(file.path, start, end)
+        span = file.span_of(frame.line, frame.column, frame.end_line or frame.line, frame.end_column)
         return next((node for node in tree.expressions if tree.span(node) == span), None)
 
     def _name_of_written(self, statement: Statement) -> str:
@@ -609,9 +607,7 @@ class _Draft:
 def _by_span(tree: Tree, seen: Iterable[Seen]) -> dict[Span, Value]:
     file = tree.file
     return {
-        Span(
-            file.path, file.offset_of(item.line, item.column), file.offset_of(item.end_line, item.end_column)
-        ): item.value
+        file.span_of(item.line, item.column, item.end_line, item.end_column): item.value
         for item in seen
         if item.file == file.path
     }

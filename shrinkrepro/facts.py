@@ -54,9 +54,8 @@ class Facts:
     def _values(self) -> Mapping[str, Mapping[Span, Value]]:
         found: dict[str, dict[Span, Value]] = {}
         for seen in self.observation.values if self.observation else ():
-            file = self.program[seen.file]
-            start, end = file.offset_of(seen.line, seen.column), file.offset_of(seen.end_line, seen.end_column)
-            found.setdefault(seen.file, {})[Span(seen.file, start, end)] = seen.value
+            span = self.program[seen.file].span_of(seen.line, seen.column, seen.end_line, seen.end_column)
+            found.setdefault(seen.file, {})[span] = seen.value
         return found
 
     @cached_property

@@ -11,7 +11,7 @@ from shrinkrepro.diagnosis import Diagnosis, Statement, diagnose
 from shrinkrepro.failure import VersionMismatch, parse, same_error
 from shrinkrepro.isolation.workers import Workers
 from shrinkrepro.program.check import invalid, unbound_names
-from shrinkrepro.program.source import Program, Span, original_lines
+from shrinkrepro.program.source import Program, original_lines
 from shrinkrepro.runtime.messages import Job, Limits, Report, Watch
 
 Sameness = Literal["statement", "op", "any"]
@@ -93,9 +93,8 @@ class Target:
 def descent(program: Program, statement: Statement, original: Program) -> frozenset[tuple[str, int]]:
     """The lines of the original program that a statement of a candidate was copied from."""
     file = program[statement.file]
-    start = file.offset_of(statement.line, statement.column)
-    end = file.offset_of(statement.end_line, statement.end_column)
-    return original_lines(program, Span(statement.file, start, end), original)
+    span = file.span_of(statement.line, statement.column, statement.end_line, statement.end_column)
+    return original_lines(program, span, original)
 
 
 def job_for(program: Program, watch: Watch = "plain", limits: Limits = _UNBOUNDED) -> Job:

@@ -405,8 +405,7 @@ def _operations(tree: Tree, frame: Frame) -> list[cst.BaseExpression | cst.AugAs
     header = tree.header(statement.node)
     inside = [node for node in tree.expressions if isinstance(node, _OPERATIONS) and tree.span(node) in header]
     if frame.column is not None and frame.end_line is not None and frame.end_column is not None:
-        start = tree.file.offset_of(frame.line, frame.column)
-        running = Span(frame.file, start, tree.file.offset_of(frame.end_line, frame.end_column))
+        running = tree.file.span_of(frame.line, frame.column, frame.end_line, frame.end_column)
         exact = [node for node in inside if tree.span(node) == running]
         if exact:
             return [exact[0]]

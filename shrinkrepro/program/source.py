@@ -109,6 +109,10 @@ class SourceFile:
             return len(self.text)
         return min(self.line_starts[line - 1] + column, len(self.text))
 
+    def span_of(self, line: int, column: int, end_line: int, end_column: int) -> Span:
+        """The characters from one place up to another, lines and columns as in `offset_of`."""
+        return Span(self.path, self.offset_of(line, column), self.offset_of(end_line, end_column))
+
 
 @dataclass(frozen=True)
 class Invocation:
