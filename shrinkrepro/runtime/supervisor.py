@@ -29,6 +29,7 @@ import tokenize
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
+from types import FrameType
 from typing import Any, NoReturn
 
 from shrinkrepro.runtime import guard, pages, scratch
@@ -85,7 +86,7 @@ class Supervisor:
                 self._end_overdue()
                 self._reap()
         finally:
-            self._close()
+            self.close()
 
     def _patience(self) -> float | None:
         deadlines = [child.deadline for child in self._children.values() if not child.answered]
@@ -198,7 +199,8 @@ class Supervisor:
             for pid in orphans:
                 _wait(pid)
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """End every child and everything that children have left, and remove the scratch folder."""
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # comes when the client is killed, and must not interrupt this
         for pid in list(self._children):
             _kill(pid)
@@ -406,11 +408,15 @@ def main(descriptor: int, folder: str) -> None:
     channel.set_inheritable(False)
     guard.die_with_parent(signal.SIGTERM)
     guard.become_subreaper()
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(143))
+    supervisor = Supervisor(channel, folder)
+
+    def end(number: int, frame: FrameType | None) -> NoReturn:
+        # an exception would have to come up through whatever is being imported, which may be C++ and then aborts
+        supervisor.close()
+        os._exit(143)
+
+    signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the client's to handle
     os.mkdir(folder, 0o700)
     os.environ["TMPDIR"] = folder  # what imports leave among the temporary files goes with it
-    try:
-        Supervisor(channel, folder).serve()
-    finally:
-        _remove(folder)
+    supervisor.serve()
