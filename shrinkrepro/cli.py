@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from shrinkrepro.isolation.backend import Backend
+    from shrinkrepro.isolation.zygote import Zygote
     from shrinkrepro.pipeline import Options
     from shrinkrepro.program.source import Program
     from shrinkrepro.results import Bisected, Explanation, Result
@@ -176,10 +177,12 @@ def _reduce(
 
         shrinkrepro train.py -- --epochs 3
     """
-    from shrinkrepro.pipeline import Options
+    request = Request(**rest)
+    with _warming_up() as zygote:
+        from shrinkrepro.pipeline import Options
 
-    options = Options(timeout=timeout, budget=budget, jobs=jobs, sameness=sameness, tries=tries)
-    return reduce_and_write(Request(**rest), options, output, resume=resume)
+        options = Options(timeout=timeout, budget=budget, jobs=jobs, sameness=sameness, tries=tries)
+        return reduce_and_write(request, options, output, zygote, resume=resume)
 
 
 @click.command("shrinkrepro list", context_settings=_SETTINGS)
@@ -213,9 +216,11 @@ def _explain(timeout: float, jobs: int | None, tries: int, **rest: Any) -> Exit:
 
     The script is run a few times, and nothing is written. Its own arguments follow after --.
     """
-    from shrinkrepro.pipeline import Options
+    request = Request(**rest)
+    with _warming_up() as zygote:
+        from shrinkrepro.pipeline import Options
 
-    return explain_only(Request(**rest), Options(timeout=timeout, jobs=jobs, tries=tries))
+        return explain_only(request, Options(timeout=timeout, jobs=jobs, tries=tries), zygote)
 
 
 @click.command("shrinkrepro bisect", context_settings=_SETTINGS, epilog="Exit statuses: docs/exit-codes.md.")
@@ -231,14 +236,23 @@ def _bisect(patch_file: Path | None, apply_it: bool, timeout: float, jobs: int |
     the losses after it as the script meant them. Nothing is written unless --patch or --apply says so. The script's
     own arguments follow after --.
     """
-    from shrinkrepro.pipeline import Options
+    request = Request(**rest)
+    with _warming_up() as zygote:
+        from shrinkrepro.pipeline import Options
 
-    options = Options(timeout=timeout, jobs=jobs, tries=tries)
-    return bisect_and_write(Request(**rest), options, patch_file, apply_it=apply_it)
+        options = Options(timeout=timeout, jobs=jobs, tries=tries)
+        return bisect_and_write(request, options, patch_file, zygote, apply_it=apply_it)
 
 
-def explain_only(request: Request, options: Options) -> Exit:
-    """Explain the script's failure and show the explanation."""
+def _warming_up() -> Zygote:
+    """A zygote that imports PyTorch while we import our own modules and read the script."""
+    from shrinkrepro.isolation.zygote import Zygote
+
+    return Zygote(ahead=["torch"])
+
+
+def explain_only(request: Request, options: Options, backend: Backend) -> Exit:
+    """Explain the script's failure and show the explanation. Runs go to `backend`, which is closed at the end."""
     from shrinkrepro.pipeline import explain
     from shrinkrepro.report.console import Progress, explanation_text, show
     from shrinkrepro.report.json import explanation_document
@@ -246,15 +260,20 @@ def explain_only(request: Request, options: Options) -> Exit:
     program = request.program()
     out, err = request.consoles()
     with Progress(err, request.path) as progress:
-        explanation = explain(program, options, [progress])
+        explanation = explain(program, options, [progress], start=lambda: backend)
     if request.as_json:
         _print_json(explanation_document(explanation))
     show(out, explanation_text(explanation))
     return explanation.exit
 
 
-def bisect_and_write(request: Request, options: Options, patch_file: Path | None, *, apply_it: bool) -> Exit:
-    """Find a repair of the script, show it, and write or apply it if asked to."""
+def bisect_and_write(
+    request: Request, options: Options, patch_file: Path | None, backend: Backend, *, apply_it: bool
+) -> Exit:
+    """Find a repair of the script, show it, and write or apply it if asked to.
+
+    Runs go to `backend`, which is closed at the end.
+    """
     from rich.text import Text
 
     from shrinkrepro.pipeline import bisect
@@ -269,7 +288,7 @@ def bisect_and_write(request: Request, options: Options, patch_file: Path | None
         show(err if request.as_json else out, explanation_text(explanation))
 
     with Progress(err, request.path, found) as progress:
-        bisected = bisect(program, options, [progress])
+        bisected = bisect(program, options, [progress], start=lambda: backend)
     show(out, Text())
     show(out, mending_text(bisected.explanation.program, bisected.mending, colour=out.is_terminal))
     status, said = _repaired(bisected, patch_file, apply_it=apply_it)
@@ -312,8 +331,13 @@ def _repaired(bisected: Bisected, patch_file: Path | None, *, apply_it: bool) ->
     return bisected.exit, said
 
 
-def reduce_and_write(request: Request, options: Options, output: Path | None, *, resume: bool) -> Exit:
-    """Reduce the script, write the smallest program, show what was found."""
+def reduce_and_write(
+    request: Request, options: Options, output: Path | None, backend: Backend, *, resume: bool
+) -> Exit:
+    """Reduce the script, write the smallest program, show what was found.
+
+    Runs go to `backend`, which is closed at the end.
+    """
     from shrinkrepro.pipeline import Explained, reduce
     from shrinkrepro.reduction.engine import Adopted
     from shrinkrepro.report.console import Progress, explanation_text, result_text, show
@@ -336,10 +360,10 @@ def reduce_and_write(request: Request, options: Options, output: Path | None, *,
         elif isinstance(event, Adopted):
             draft.keep(event.program, explanations[0])
 
-    with _journal(request, program, options, err, resume=resume) as (start, write_down):
+    with _journal(request, program, options, backend, err, resume=resume) as (recorded, write_down):
         try:
             with Progress(err, request.path, found) as progress:
-                result = reduce(program, options, [keep, write_down, progress], start=start)
+                result = reduce(program, options, [keep, write_down, progress], start=lambda: recorded)
         except KeyboardInterrupt:
             if draft.file is None:
                 raise
@@ -358,16 +382,15 @@ def reduce_and_write(request: Request, options: Options, output: Path | None, *,
 
 @contextmanager
 def _journal(
-    request: Request, program: Program, options: Options, err: Console, *, resume: bool
-) -> Iterator[tuple[Callable[[], Backend], Callable[[object], None]]]:
-    """How to start a backend whose runs are written down, and who is to hear of the programs that are adopted.
+    request: Request, program: Program, options: Options, backend: Backend, err: Console, *, resume: bool
+) -> Iterator[tuple[Backend, Callable[[object], None]]]:
+    """The backend with its runs written down, and who is to hear of the programs that are adopted.
 
     The journal stays when the reduction does not come to its end: with Ctrl-C, with --budget, with the machine.
     """
     from rich.text import Text
 
     from shrinkrepro.isolation.journaled import Journaled
-    from shrinkrepro.isolation.zygote import Zygote
     from shrinkrepro.journal import Journal, cut_off, identity, journals
     from shrinkrepro.reduction.engine import Adopted, Stopped
     from shrinkrepro.report.console import show
@@ -386,7 +409,7 @@ def _journal(
         journal = journal or Journal.begin(folder, program, known, request.path)
     except OSError as problem:
         show(err, Text(f"this run cannot be resumed, should it be cut off: {problem}"))
-        yield Zygote, lambda event: None
+        yield backend, lambda event: None
         return
     done = False
 
@@ -398,7 +421,7 @@ def _journal(
             done = event.reason == "fixpoint"
 
     try:
-        yield lambda: Journaled(Zygote(), journal.report, reports), write_down
+        yield Journaled(backend, journal.report, reports), write_down
     except ShrinkReproError as problem:
         done = problem.exit is not Exit.INTERRUPTED
         raise

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -63,9 +63,13 @@ def _roomy(folder: str) -> bool:
 
 
 class Zygote:
-    """A backend that forks one child a job from a warm process. Linux and macOS."""
+    """A backend that forks one child a job from a warm process. Linux and macOS.
 
-    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+    The process has `environment` (that of this process when None), and begins at once to import the modules in
+    `ahead`, while the caller does something else.
+    """
+
+    def __init__(self, environment: Mapping[str, str] | None = None, ahead: Sequence[str] = ()) -> None:
         self._environment = dict(os.environ if environment is None else environment)
         self._modules: tuple[str, ...] = ()
         self._next = 0
@@ -74,6 +78,8 @@ class Zygote:
         self._reports: dict[int, Report] = {}
         self._answers: dict[int, dict[str, Any]] = {}
         self._start()
+        if ahead:
+            self._send({"id": self._ticket(), "import": list(ahead)})
 
     def submit(self, job: Job) -> int:
         """Start a job; the ticket to ask for its report with."""
@@ -114,9 +120,10 @@ class Zygote:
     def close(self) -> None:
         """End the zygote, every job and every process that a job has left, and delete the scratch folder."""
         self._channel.close()
+        self._process.terminate()  # it may be in the midst of an import
         try:
             self._process.wait(_PATIENCE)
-        except subprocess.TimeoutExpired:  # it hangs in an import; its children die with it
+        except subprocess.TimeoutExpired:  # it hangs; its children die with it
             self._process.kill()
             self._process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)  # gone already, unless the zygote was killed

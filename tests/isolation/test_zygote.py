@@ -474,6 +474,18 @@ def test_a_module_that_starts_threads_is_given_up(tmp_path: Path) -> None:
         assert told(zygote, tmp_path, "import sys\n", "'threading_module' in sys.modules") is False
 
 
+def test_what_is_imported_ahead_is_there_in_each_run(tmp_path: Path) -> None:
+    with Zygote(ahead=["colorsys"]) as zygote:
+        assert told(zygote, tmp_path, "import sys\n", "'colorsys' in sys.modules") is True
+
+
+def test_a_zygote_that_imports_something_long_ends_at_once_when_it_is_closed(tmp_path: Path) -> None:
+    (tmp_path / "takes_minutes.py").write_text("import time\ntime.sleep(60)\n")
+    with Zygote({**os.environ, "PYTHONPATH": str(tmp_path)}, ahead=["takes_minutes"]):
+        started = time.monotonic()
+    assert time.monotonic() - started < 20
+
+
 # ---- a fresh interpreter ---------------------------------------------------------------------------------------
 
 
