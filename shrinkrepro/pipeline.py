@@ -20,7 +20,7 @@ from shrinkrepro.freedom import free
 from shrinkrepro.hints import hints
 from shrinkrepro.isolation.backend import Backend
 from shrinkrepro.isolation.persistent import Persistent
-from shrinkrepro.isolation.workers import Workers
+from shrinkrepro.isolation.workers import Begun, Workers
 from shrinkrepro.isolation.zygote import STARTS_THREADS, Zygote
 from shrinkrepro.oracle import Counts, Oracle, Sameness, Target, job_for
 from shrinkrepro.passes import PASSES
@@ -34,11 +34,11 @@ from shrinkrepro.reduction.engine import Adopted, Budget, Guesses, Pass, Reducti
 from shrinkrepro.reduction.engine import Event as EngineEvent
 from shrinkrepro.report.environment import versions
 from shrinkrepro.results import Bisected, Candidates, Explanation, Mending, Reduced, Result, place
-from shrinkrepro.runtime.messages import NOWHERE, Limits, Observation, Report, Trace
+from shrinkrepro.runtime.messages import Limits, Observation, Report, Trace
+from shrinkrepro.verification import SEEDS, Foresight, Verification, last_holding
 
 # How long a mended script is left to run, at least.
 _SECONDS = 5.0
-FRESH_SEEDS = ("1", "2", "3")
 # Runs, and seconds for all of them, that go into a repair where the repair is not what was asked for.
 _RUNS_BESIDES, _SECONDS_BESIDES = 12, 60.0
 # How many times as long as a plain run one may take that is traced.
@@ -152,22 +152,26 @@ def reduce(
         _tell(listeners, Explained(look.explanation))
         target = Target(look.explanation.program, look.explanation.failure, look.traced, options.sameness)
         oracle = Oracle(target, workers, look.limits)
+        verification = Verification(target, workers, replace(look.limits, wall=options.timeout, backwards=None))
+        foresight = Foresight(verification)
         _tell(listeners, Searching(oracle.counts))
         started = time.monotonic()
-        adopted, end = _shrink(look, oracle, options.budget, listeners, passes)
+        adopted, end = _shrink(look, oracle, options.budget, [foresight, *listeners], passes)
         stopped, seconds = end.reason, time.monotonic() - started
         if (tidy := laid_out(adopted[-1])).texts != adopted[-1].texts:
             adopted.append(tidy)
-        verification = _Verification(target, workers, replace(look.limits, wall=options.timeout, backwards=None))
         _tell(listeners, Verifying(adopted[-1]))
-        alone = verification.alone(adopted[-1])  # goes on while repairs are looked for
+        begun = foresight.alone(adopted[-1])  # goes on while repairs are looked for
         mending = None if stopped == "interrupted" else _repair_besides(look, workers, listeners)
-        reduced, notes = _verified(adopted, alone, verification, listeners)
+        unhurried = replace(oracle.limits, wall=min(options.timeout, oracle.limits.wall * _CONFIRMING), backwards=None)
+
+        def describe(program: Program) -> Reduced:
+            return _described(program, target.failure, workers, unhurried, oracle.limits)
+
+        reduced, notes = _verified(adopted, begun, verification, describe, listeners)
         if reduced is not None:
             complete = stopped == "fixpoint" and reduced.program == adopted[-1]
-            patches = end.patches if complete else None
-            reduced = replace(reduced, patches=patches, free=_free(reduced, workers, oracle.limits))
-        unhurried = replace(oracle.limits, wall=min(options.timeout, oracle.limits.wall * _CONFIRMING), backwards=None)
+            reduced = replace(reduced, patches=end.patches if complete else None)
         twin = None if reduced is None else _twin(reduced, workers, unhurried)
     if stopped == "budget":
         notes += (f"Stopped after {options.budget:g} s, as --budget says: a smaller program may exist.",)
@@ -196,22 +200,6 @@ def static_imports(program: Program) -> tuple[str, ...]:
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 names.add(node.module)
     return tuple(sorted(name for name in names if name.split(".")[0] not in own))
-
-
-def last_holding(count: int, holds: Callable[[int], bool]) -> int | None:
-    """A late index below `count` for which `holds` is true: the last one, when those that hold come before all others.
-
-    Asks about the last index first, then ever further back, then in between; None when index 0 does not hold either.
-    """
-    good, bad, step = count - 1, count, 1
-    while not holds(good):
-        if good == 0:
-            return None
-        good, bad, step = max(0, good - step), good, step * 2
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        good, bad = (middle, bad) if holds(middle) else (good, middle)
-    return good
 
 
 @dataclass(frozen=True)
@@ -360,68 +348,54 @@ def _mending(look: _Look, workers: Workers, runs: int, until: float, listeners: 
     return mend(trials, look.trace)
 
 
-@dataclass(frozen=True)
-class _Verification:
-    """Runs in plain new interpreters, once for each hash seed."""
-
-    target: Target
-    workers: Workers
-    limits: Limits
-
-    def alone(self, program: Program) -> Callable[[], bool]:
-        """Begin to run the program without its folder; call the result to learn whether it fails as `target` says."""
-        return self._begin(program.moved_to(NOWHERE))
-
-    def in_its_folder(self, program: Program) -> bool:
-        """Whether the program, where its folder and arguments are, fails as `target` says."""
-        return self._begin(program)()
-
-    def _begin(self, program: Program) -> Callable[[], bool]:
-        job = job_for(program, "fresh", self.limits)
-        seeds = [{**job.environment, "PYTHONHASHSEED": seed} for seed in FRESH_SEEDS]
-        reports = self.workers.begin([replace(job, environment=environment) for environment in seeds])
-        return lambda: all(_shows(report, self.target) for report in reports())
-
-
 def _verified(
-    adopted: Sequence[Program], last_alone: Callable[[], bool], runs: _Verification, listeners: Iterable[Listener]
+    adopted: Sequence[Program],
+    begun: Begun,
+    runs: Verification,
+    describe: Callable[[Program], Reduced],
+    listeners: Iterable[Listener],
 ) -> tuple[Reduced | None, tuple[str, ...]]:
     """The last adopted program that fails in the same way in fresh interpreters, and what must be said about it.
 
-    `last_alone` tells whether the last one does without its folder.
+    `begun` are runs of the last one without its folder. `describe` says what else there is to know about a program;
+    it is asked about the last one while those go on.
     """
+    likely = describe(adopted[-1])
     in_its_folder: set[int] = set()
 
     def holds(index: int) -> bool:
         program = adopted[index]
-        if program is adopted[-1]:
-            alone = last_alone()
-        else:
+        if program is not adopted[-1]:
             _tell(listeners, Verifying(program))
-            alone = runs.alone(program)()
-        if alone:
+        if runs.holds(begun if program is adopted[-1] else runs.alone(program)):
             return True
         in_its_folder.add(index)
-        return runs.in_its_folder(program)
+        return runs.holds_in_its_folder(program)
 
     found = last_holding(len(adopted), holds)
     if found is None:
         return None, ("Not even the script itself fails each time in a fresh interpreter, outside the warm process.",)
-    program = adopted[found]
     undone = len(adopted) - 1 - found
     notes = []
     if undone:
         notes.append(f"The last {undone} steps were taken back: they fail only in the warm process.")
     if found in in_its_folder:
         notes.append("The program needs other files of its folder, or its arguments: alone it does not fail.")
-    traced = runs.workers.run(job_for(program, "trace", runs.limits))
-    diagnosis = _diagnosis(program, runs.target.failure, traced, runs.workers, runs.limits)
-    return Reduced(program, diagnosis, len(FRESH_SEEDS), len(FRESH_SEEDS)), tuple(notes)
+    return (describe(adopted[found]) if undone else likely), tuple(notes)
 
 
-def _free(reduced: Reduced, workers: Workers, limits: Limits) -> tuple[str, ...]:
-    """What can be varied in the reduced program while the same saved tensor of the same kind of node is stale."""
-    stale = (reduced.diagnosis.node, reduced.diagnosis.attribute)
+def _described(
+    program: Program, failure: VersionMismatch, workers: Workers, unhurried: Limits, limits: Limits
+) -> Reduced:
+    """A program that was reached, with its diagnosis and what can be varied in it; variants are held to `limits`."""
+    traced = workers.run(job_for(program, "trace", unhurried))
+    diagnosis = _diagnosis(program, failure, traced, workers, unhurried)
+    return Reduced(program, diagnosis, len(SEEDS), len(SEEDS), free=_free(program, diagnosis, workers, limits))
+
+
+def _free(program: Program, diagnosis: Diagnosis, workers: Workers, limits: Limits) -> tuple[str, ...]:
+    """What can be varied in the program while the same saved tensor of the same kind of node is stale."""
+    stale = (diagnosis.node, diagnosis.attribute)
 
     def holds(variant: Program) -> bool:
         trace = workers.run(
@@ -429,12 +403,7 @@ def _free(reduced: Reduced, workers: Workers, limits: Limits) -> tuple[str, ...]
         ).trace
         return trace is not None and (trace.node, trace.attribute) == stale
 
-    return free(Facts(reduced.program, reduced.diagnosis, lambda: None), holds)
-
-
-def _shows(report: Report, target: Target) -> bool:
-    failure = parse(report.failure or "")
-    return failure is not None and target.differs(failure) is None
+    return free(Facts(program, diagnosis, lambda: None), holds)
 
 
 def _twin(reduced: Reduced, workers: Workers, limits: Limits) -> Program | None:

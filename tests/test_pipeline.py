@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from shrinkrepro.errors import Exit, ShrinkReproError
 from shrinkrepro.facts import Facts
@@ -16,7 +14,6 @@ from shrinkrepro.pipeline import (
     Repairing,
     Verifying,
     explain,
-    last_holding,
     reduce,
     static_imports,
 )
@@ -316,28 +313,3 @@ def test_imports_at_the_top_of_any_file_count_and_the_programs_own_do_not() -> N
         tuple(SourceFile.original(path, text) for path, text in files.items()), Invocation("/", "train.py", "/")
     )
     assert static_imports(program) == ("json", "numpy.linalg", "os.path")
-
-
-@given(st.integers(1, 200), st.data())
-def test_the_last_that_holds_is_found_when_those_that_hold_come_first(count: int, data: st.DataObject) -> None:
-    holding = data.draw(st.integers(0, count))
-    asked: list[int] = []
-
-    def holds(index: int) -> bool:
-        asked.append(index)
-        return index < holding
-
-    assert last_holding(count, holds) == (holding - 1 if holding else None)
-    assert len(asked) <= 2 * count.bit_length() + 1
-
-
-@pytest.mark.parametrize("count", range(1, 20))
-def test_of_few_the_last_that_holds_is_found_wherever_it_is(count: int) -> None:
-    found = [last_holding(count, lambda index, holding=holding: index < holding) for holding in range(1, count + 1)]
-    assert found == list(range(count))
-
-
-@given(st.lists(st.booleans(), min_size=1, max_size=50))
-def test_what_is_found_does_hold(answers: list[bool]) -> None:
-    found = last_holding(len(answers), lambda index: answers[index])
-    assert not answers[0] if found is None else answers[found]

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from shrinkrepro.isolation.backend import Backend
 from shrinkrepro.runtime.messages import Job, Report
+
+
+@dataclass(frozen=True)
+class Begun:
+    """Jobs that run meanwhile: `reports` waits for them, in order; `cancel` ends them. Call one of the two, once."""
+
+    reports: Callable[[], list[Report]]
+    cancel: Callable[[], None]
 
 
 class Workers:
@@ -52,15 +61,20 @@ class Workers:
             waiting.append(self.backend.submit(job))
         return reports + [self.backend.wait(ticket) for ticket in waiting]
 
-    def begin(self, jobs: Sequence[Job]) -> Callable[[], list[Report]]:
-        """Start jobs that run while others are asked for; call the result to wait for their reports, in order.
+    def begin(self, jobs: Sequence[Job]) -> Begun:
+        """Start jobs that run while others are asked for.
 
-        A single worker starts them only then.
+        A single worker starts them only when it is asked for the reports.
         """
         if self._count == 1:
-            return lambda: self.run_all(jobs)
+            return Begun(lambda: self.run_all(jobs), lambda: None)
         tickets = [self.backend.submit(job) for job in jobs]
-        return lambda: [self.backend.wait(ticket) for ticket in tickets]
+
+        def cancel() -> None:
+            for ticket in tickets:
+                self.backend.cancel(ticket)
+
+        return Begun(lambda: [self.backend.wait(ticket) for ticket in tickets], cancel)
 
     def _take(self, job: Job) -> int | None:
         for index, (early, ticket) in enumerate(self._early):

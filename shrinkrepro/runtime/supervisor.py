@@ -40,6 +40,8 @@ _CHUNK = 1 << 16
 # A report is a few kilobytes; a child that sends more than this is not reporting.
 _LARGEST_REPORT = 16 << 20
 _PRINTED = "printed-by-the-program"
+# How nice a plain interpreter is to the candidates: it imports PyTorch for seconds, while they take milliseconds.
+_PATIENT = 5
 # What the children may need beside the program's own imports. All of it needs PyTorch.
 _INSTRUMENTS = ("tracer", "observer", "capture", "poller", "prove")
 
@@ -273,6 +275,7 @@ def _run_child(job: Job, folder: str, pipe: int, parent: int) -> NoReturn:
 
 def _become_interpreter(job: Job, root: str) -> NoReturn:
     """Replace this process by a plain interpreter that runs the program in the scratch view."""
+    os.nice(_PATIENT)
     output = os.open(os.path.join(os.environ["TMPDIR"], _PRINTED), os.O_WRONLY | os.O_CREAT, 0o600)
     os.dup2(output, 1)
     os.dup2(output, 2)

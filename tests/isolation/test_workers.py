@@ -88,7 +88,7 @@ def test_what_lies_further_ahead_than_there_are_workers_is_never_looked_at(backe
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_what_was_begun_reports_in_the_order_of_the_jobs(backend: FakeBackend, count: int) -> None:
-    reports = Workers(backend, count).begin([job("a"), job("b")])()
+    reports = Workers(backend, count).begin([job("a"), job("b")]).reports()
     assert [report.output for report in reports] == ["a", "b"]
 
 
@@ -101,7 +101,12 @@ def test_what_was_begun_runs_while_others_are_asked_for(backend: FakeBackend) ->
 
 def test_one_worker_begins_only_when_asked_for_the_reports(backend: FakeBackend) -> None:
     workers = Workers(backend, 1)
-    reports = workers.begin([job("a"), job("b")])
+    begun = workers.begin([job("a"), job("b")])
     workers.run(job("c"))
-    reports()
+    begun.reports()
     assert names(backend.submitted) == ["c", "a", "b"]
+
+
+def test_what_was_begun_can_be_cancelled(backend: FakeBackend) -> None:
+    Workers(backend, 2).begin([job("a"), job("b")]).cancel()
+    assert names(backend.cancelled) == ["a", "b"]
