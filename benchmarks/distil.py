@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from shrinkrepro import distil
 from shrinkrepro.diagnosis import diagnose
@@ -31,9 +32,14 @@ else:
 CORPUS = Path(__file__).resolve().parent.parent / "corpus"
 
 
+def truth_of(case: Path) -> dict[str, Any]:
+    """What case.toml says about a case."""
+    return tomllib.loads((case / "case.toml").read_text(encoding="utf-8"))
+
+
 def program_of(case: Path) -> Program:
     """The program of a case, as case.toml starts it."""
-    truth = tomllib.loads((case / "case.toml").read_text(encoding="utf-8"))
+    truth = truth_of(case)
     return load_script(truth["entry"], [str(argument) for argument in truth.get("args", [])], cwd=str(case))
 
 
