@@ -26,7 +26,13 @@ from shrinkrepro.passes.devices import (
     loaders_in_process,
     unwrap_models,
 )
-from shrinkrepro.passes.expressions import drop_elements, expression_to_one, expression_to_part, slices_to_items
+from shrinkrepro.passes.expressions import (
+    drop_elements,
+    drop_parentheses,
+    expression_to_one,
+    expression_to_part,
+    slices_to_items,
+)
 from shrinkrepro.passes.files import drop_files, move_modules
 from shrinkrepro.passes.functions import (
     drop_bases,
@@ -110,6 +116,7 @@ PASSES = (
     parameters_to_values,
     drop_arguments,
     drop_elements,
+    drop_parentheses,
     slices_to_items,
     expression_to_part,
     expression_to_one,

@@ -9,7 +9,7 @@ import libcst.matchers as m
 
 from shrinkrepro.facts import Facts
 from shrinkrepro.passes.common import patch, whole, without
-from shrinkrepro.passes.syntax import replaced
+from shrinkrepro.passes.syntax import replaced, standalone
 from shrinkrepro.program.edit import Edit, Patch
 from shrinkrepro.program.source import Program
 from shrinkrepro.program.tree import Tree
@@ -40,8 +40,17 @@ def expression_to_part(program: Program, facts: Facts) -> Iterator[Patch]:
         y = a * b
     After:
         y = a
+
+    Before:
+        x[0] += 1
+    After:
+        x += 1
     """
     for tree in reversed(facts.trees):
+        for written in _latest_first(tree, (cst.AugAssign,)):
+            if isinstance(written, cst.AugAssign) and isinstance(written.target, cst.Subscript):
+                whole_target = replaced(tree, written.target, written.target.value)
+                yield patch("write to all of it", whole_target)
         for node in largest_first(tree):
             if isinstance(node, cst.Attribute) and _is_called_or_asked(tree, node):
                 continue
@@ -88,6 +97,21 @@ def drop_elements(program: Program, facts: Facts) -> Iterator[Patch]:
             if len(node.slice) > 1:
                 for position in reversed(range(len(node.slice))):
                     yield patch("drop a dimension of an index", *without(tree, node.slice, [position]))
+
+
+def drop_parentheses(program: Program, facts: Facts) -> Iterator[Patch]:
+    """Take away parentheses that change nothing.
+
+    Before:
+        y = f((1), (x.t()))
+    After:
+        y = f(1, (x.t()))
+    """
+    for tree in reversed(facts.trees):
+        for node in _latest_first(tree, (cst.BaseExpression,)):
+            assert isinstance(node, cst.BaseExpression)
+            if node.lpar and (bare := standalone(tree, node, node)) == (tree.span(node),):
+                yield patch("drop parentheses", Edit(whole(tree, node), bare))
 
 
 def slices_to_items(program: Program, facts: Facts) -> Iterator[Patch]:

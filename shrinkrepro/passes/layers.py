@@ -150,7 +150,9 @@ def plain_backward(program: Program, facts: Facts) -> Iterator[Patch]:
 
 
 def sum_before_backward(program: Program, facts: Facts) -> Iterator[Patch]:
-    """Sum what the last call before backward is given, in place of what it makes of that.
+    """Sum what the last call before backward is given, in place of what it makes of that; of one number take abs.
+
+    Complex numbers have no gradient of their sum, but of their absolute value.
 
     Before:
         Linear(4, 1)(cat([x, y], 1)).backward()
@@ -161,6 +163,11 @@ def sum_before_backward(program: Program, facts: Facts) -> Iterator[Patch]:
         cat([x, y], 1).sum().backward()
     After:
         x.sum().backward()
+
+    Before:
+        view_as_real(z * w).mean().backward()
+    After:
+        (z * w).abs().backward()
     """
     for tree in reversed(facts.trees):
         for call in _latest_first(tree):
@@ -168,13 +175,14 @@ def sum_before_backward(program: Program, facts: Facts) -> Iterator[Patch]:
                 for part in _given(call.func.value):
                     pieces = parenthesised(whole(tree, part), needs_parentheses(tree, part, call.func))
                     yield patch("sum before backward", Edit(whole(tree, call.func.value), (*pieces, ".sum()")))
+                    yield patch("abs before backward", Edit(whole(tree, call.func.value), (*pieces, ".abs()")))
 
 
 def _given(node: cst.BaseExpression) -> list[cst.BaseExpression]:
     """What a call is given, lists of it taken apart; of `f(x).sum()` what `f` is given."""
     match node:
-        case cst.Call(func=cst.Attribute(value=cst.Call() as summed, attr=cst.Name("sum")), args=[]):
-            return _given(summed)
+        case cst.Call(func=cst.Attribute(value=cst.Call() as inner), args=[]):
+            return _given(inner)
         case cst.Call():
             found = [arg.value for arg in plain_arguments(node)]
             lists = [part for part in found if isinstance(part, (cst.List, cst.Tuple))]

@@ -3,7 +3,13 @@ from __future__ import annotations
 import pytest
 from passes.pass_testing import patches_of
 
-from shrinkrepro.passes.expressions import drop_elements, expression_to_one, expression_to_part, slices_to_items
+from shrinkrepro.passes.expressions import (
+    drop_elements,
+    drop_parentheses,
+    expression_to_one,
+    expression_to_part,
+    slices_to_items,
+)
 
 
 @pytest.mark.parametrize(
@@ -63,3 +69,25 @@ def test_elements_and_dimensions_of_an_index_are_dropped(before: str, after: lis
 )
 def test_a_slice_gives_way_to_its_first_item(before: str, after: list[str]) -> None:
     assert patches_of(slices_to_items, before) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("f((1))\n", ["f(1)\n"]),
+        ("(x.t()).add_(1)\n", ["x.t().add_(1)\n"]),
+        ("y = ((a))\n", ["y = a\n"]),
+        ("y = (a + b)\n", ["y = a + b\n"]),
+        ("y = (a + b) * c\n", []),
+        ("(1).real\n", []),
+        ("f((1, 2))\n", []),
+        ("y = (a\n     .b)\n", []),
+        ("y = (a if b else c)\n", ["y = a if b else c\n"]),
+    ],
+)
+def test_parentheses_that_change_nothing_go(before: str, after: list[str]) -> None:
+    assert patches_of(drop_parentheses, before) == after
+
+
+def test_a_write_to_a_part_becomes_one_to_the_whole() -> None:
+    assert "x.y += 1\n" in patches_of(expression_to_part, "x.y[0] += 1\n")

@@ -137,14 +137,17 @@ def test_a_scheduler_goes_with_all_of_its_steps() -> None:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("f(a + b, 2).backward()\n", ["(a + b).sum().backward()\n"]),
-        ("f([a, b], c).sum().backward()\n", ["c.sum().backward()\n", "a.sum().backward()\n"]),
-        ("f(a).backward(g(b))\n", ["a.sum().backward(g(b))\n"]),
+        ("f(a + b, 2).backward()\n", ["(a + b).sum().backward()\n", "(a + b).abs().backward()\n"]),
+        (
+            "f([a, b], c).mean().backward()\n",
+            [f"{part}.{reduction}().backward()\n" for part in "ca" for reduction in ("sum", "abs")],
+        ),
+        ("f(a).backward(g(b))\n", ["a.sum().backward(g(b))\n", "a.abs().backward(g(b))\n"]),
         ("x.backward()\n", []),
         ("x.sum().backward()\n", []),
         ("f(k=a).backward()\n", []),
         ("f(1).backward()\n", []),
     ],
 )
-def test_what_the_last_call_is_given_is_summed_for_backward(before: str, after: list[str]) -> None:
+def test_what_the_last_call_is_given_is_made_a_number_for_backward(before: str, after: list[str]) -> None:
     assert patches_of(sum_before_backward, before) == after
