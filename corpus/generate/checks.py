@@ -5,15 +5,13 @@ from __future__ import annotations
 import ast
 import contextlib
 import itertools
-from collections.abc import Iterable
 from typing import Any
 
-from corpus.generate.programs import ENTRY, outcome
+from corpus.generate.programs import ENTRY, mended, outcome, raises_versions_itself, without
 from corpus.generate.shared import Shared
 from corpus.generate.smallest import smallest
 from corpus.generate.smallest import tokens as tokens_of
 from corpus.generate.truth import Generated, Place, Truth
-from corpus.generate.world import PHRASE
 from shrinkrepro.diagnosis import Diagnosis, Statement
 from shrinkrepro.errors import Exit, ShrinkReproError
 from shrinkrepro.facts import Facts
@@ -59,27 +57,17 @@ def diagnosed(generated: Generated, backend: Shared) -> Outcome:
     return findings, {"node": truth.node, "method": found.method}
 
 
-def without(generated: Generated, places: Iterable[Place]) -> dict[str, str]:
-    """The files of a program with `pass` in the place of some lines."""
-    files = {path: text.splitlines() for path, text in generated.files.items()}
-    for place in places:
-        line = files[place.file][place.line - 1]
-        files[place.file][place.line - 1] = line[: len(line) - len(line.lstrip())] + "pass"
-    return {path: "\n".join(lines) + "\n" for path, lines in files.items()}
-
-
 def differential(generated: Generated) -> list[str]:
     """Without the harmful lines the error is gone, and without any other line that writes it is still there.
 
-    Runs the program here, without shrinkrepro: what it names must be what this says.
+    The first is so for every program that was not drawn again. Runs the program here, without shrinkrepro.
     """
     truth = generated.truth
     if truth is None:
         raise ValueError("only a failing program has a culprit")
-    if any("mark_dirty" in text for text in generated.files.values()):
-        return []  # that raises the version too, so one line less changes nothing
-    mended = outcome(without(generated, truth.harmful), generated.argv)
-    findings = [f"still fails without {truth.harmful}"] if PHRASE in (mended or "") else []
+    if raises_versions_itself(generated):
+        return []  # so one line less changes nothing
+    findings = [] if mended(generated) else [f"still fails without {truth.harmful}"]
     needed = [decoy for decoy in truth.decoys if outcome(without(generated, [decoy]), generated.argv) is None]
     return findings + [f"runs to its end without {decoy.line}: {decoy.source}" for decoy in needed]
 

@@ -19,7 +19,7 @@ from corpus.generate.choice import Choice, Drawn, Seeded
 from corpus.generate.code import Block, Item, Line, mentioned, names, numbers, parsed, render
 from corpus.generate.dress import dress
 from corpus.generate.truth import Generated, Made, Place, Truth
-from corpus.generate.world import Entry, Facts, Spent, run_source
+from corpus.generate.world import PHRASE, Entry, Facts, Spent, run_source
 
 ENTRY = "train.py"
 
@@ -77,7 +77,10 @@ def attempt(choose: Choice, moves: int, faults: int) -> Generated | None:
         if problem is None or not _explains(failing, problem):
             return None
         truth = _truth(draft, failing, scripts, problem)
-        return None if len(truth.harmful) > faults else Generated(texts, ENTRY, truth, argv)
+        generated = Generated(texts, ENTRY, truth, argv)
+        if len(truth.harmful) > faults or not (raises_versions_itself(generated) or mended(generated)):
+            return None
+        return generated
 
 
 def files(choose: Choice, imports: list[Item], front: list[Item], body: list[Item]) -> dict[str, list[Item]]:
@@ -115,6 +118,29 @@ def _importing(module: str, items: list[Item]) -> list[Item]:
     """The line that imports what `items`, the contents of a module, bind; none where they bind nothing."""
     bound = ", ".join(names(items).binds)
     return [Line(f"from {module} import {bound}")] if bound else []
+
+
+def without(generated: Generated, places: Iterable[Place]) -> dict[str, str]:
+    """The files of a program with `pass` in the place of some lines."""
+    files = {path: text.splitlines() for path, text in generated.files.items()}
+    for place in places:
+        line = files[place.file][place.line - 1]
+        files[place.file][place.line - 1] = line[: len(line) - len(line.lstrip())] + "pass"
+    return {path: "\n".join(lines) + "\n" for path, lines in files.items()}
+
+
+def mended(generated: Generated) -> bool:
+    """Whether the error is gone without the harmful lines.
+
+    One that writes over a tensor also cuts off what the gradient led to before. There may be another one behind it.
+    """
+    harmful = generated.truth.harmful if generated.truth is not None else ()
+    return PHRASE not in (outcome(without(generated, harmful), generated.argv) or "")
+
+
+def raises_versions_itself(generated: Generated) -> bool:
+    """Whether a Function of the program raises versions although it writes nothing."""
+    return any("mark_dirty" in text for text in generated.files.values())
 
 
 def _explains(failing: Entry, problem: str) -> bool:
