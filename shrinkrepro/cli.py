@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from shrinkrepro.pipeline import Options
     from shrinkrepro.program.source import Program
     from shrinkrepro.results import Bisected, Explanation, Result
+    from shrinkrepro.runtime.messages import Protection
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -44,7 +45,8 @@ class Request:
     """What one command line asks for: a script with its arguments and environment, and how to show what is found.
 
     Either `script` or `module`, the dotted name given to -m, is there. `cells` are those of a notebook to be run, all
-    when None; `inline` are installed packages to be treated like local modules.
+    when None; `inline` are installed packages to be treated like local modules. `protection` is None where the
+    strongest is wanted that there is.
     """
 
     script: str | None
@@ -54,6 +56,7 @@ class Request:
     cells: frozenset[int] | None
     inline: tuple[str, ...]
     network: bool
+    protection: Protection | None
     as_json: bool
     quiet: bool
 
@@ -69,9 +72,21 @@ class Request:
         return self.script or "" if self.module is None else self.module.replace(".", "/")
 
     def program(self) -> Program:
-        """The program to explain or reduce."""
+        """The program to explain or reduce. Raises ShrinkReproError when it is not there, or not to be guarded so."""
         program = self._loaded()
-        return replace(program, invocation=replace(program.invocation, network=self.network))
+        call = replace(program.invocation, network=self.network, protection=self._protection())
+        return replace(program, invocation=call)
+
+    def _protection(self) -> Protection:
+        from shrinkrepro.runtime.guard import capabilities
+
+        if self.protection == "kernel" and not capabilities().landlock_abi:
+            raise ShrinkReproError(
+                Exit.NO_KERNEL_GUARD,
+                "the kernel cannot guard the runs: it has no Landlock, or has it switched off; --guard audit, the "
+                "default here, guards against Python code only",
+            )
+        return self.protection or "kernel"
 
     def _loaded(self) -> Program:
         from shrinkrepro.program.load import load_module, load_script
@@ -92,10 +107,16 @@ class Request:
 
 
 def _assignments(context: click.Context, option: click.Parameter, values: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """NAME=VALUE in two parts; a NAME alone has the value that it has in our own environment."""
+    assigned = []
     for value in values:
-        if not value.partition("=")[0] or "=" not in value:
-            raise click.BadParameter(f"{value!r} is not of the form NAME=VALUE")
-    return tuple((name, text) for name, _, text in (value.partition("=") for value in values))
+        name, given, text = value.partition("=")
+        if not name:
+            raise click.BadParameter(f"{value!r} is not of the form NAME=VALUE or NAME")
+        if not given and name not in os.environ:
+            raise click.BadParameter(f"{name} is not set here; give it a value: {name}=VALUE")
+        assigned.append((name, text if given else os.environ[name]))
+    return tuple(assigned)
 
 
 def _numbers(context: click.Context, option: click.Parameter, value: str | None) -> frozenset[int] | None:
@@ -123,6 +144,8 @@ def _shared(command: Command) -> Command:
                          help="Treat an installed package of pure Python like the script's own; may be repeated."),
             click.option("--allow-network", "network", is_flag=True,
                          help="Let the script and every candidate use the network, as docs/inputs.md says."),
+            click.option("--guard", "protection", type=click.Choice(["off", "audit", "kernel"]),
+                         help="What guards the runs, as docs/safety.md says.  [default: the strongest there is]"),
             click.option("--json", "as_json", is_flag=True, help="Print one JSON document, as docs/json.md says."),
             click.option("--quiet", "-q", is_flag=True, help="No progress and no messages other than problems."),
             click.option("--timeout", type=seconds, default=600.0, show_default="600", metavar="SECONDS",
@@ -131,8 +154,9 @@ def _shared(command: Command) -> Command:
                          help="How many runs go on at once.  [default: the number of cores]"),
             click.option("--tries", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
                          help="Repeat each run up to N times until it fails: for scripts that fail only now and then."),
-            click.option("--env", "environment", multiple=True, callback=_assignments, metavar="NAME=VALUE",
-                         help="Set an environment variable for the script; may be repeated."),
+            click.option("--env", "environment", multiple=True, callback=_assignments, metavar="NAME[=VALUE]",
+                         help="Set an environment variable for the script, or pass on one that looks like a secret; "
+                         "may be repeated."),
             click.version_option(__version__, prog_name="shrinkrepro"),
         ]
     ):  # fmt: skip

@@ -24,6 +24,7 @@ class Exit(IntEnum):
     NOT_EXPLAINED = 26
     OUTPUT_EXISTS = 30
     OUTPUT_UNWRITABLE = 31
+    NO_KERNEL_GUARD = 32
     NOT_VERIFIED = 40
     NOT_REPAIRED = 41
     INTERRUPTED = 130
@@ -46,6 +47,7 @@ MEANING: dict[Exit, str] = {
     Exit.NOT_EXPLAINED: "the script fails, but no in-place statement could be named",
     Exit.OUTPUT_EXISTS: "the output file exists and was not written by shrinkrepro",
     Exit.OUTPUT_UNWRITABLE: "the output file cannot be written",
+    Exit.NO_KERNEL_GUARD: "`--guard kernel` was asked for, and the kernel here has no Landlock",
     Exit.NOT_VERIFIED: "no reduced program failed in a fresh interpreter",
     Exit.NOT_REPAIRED: "no edit was found that stops the crash, or none that `--apply` may make",
     Exit.INTERRUPTED: "interrupted; the smallest program so far was written if there was one",

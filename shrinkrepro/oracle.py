@@ -111,6 +111,7 @@ def job_for(program: Program, watch: Watch = "plain", limits: Limits = _UNBOUNDE
         hidden=call.hidden,
         folders=call.folders,
         network=call.network,
+        protection=call.protection,
         watch=watch,
         limits=limits,
     )

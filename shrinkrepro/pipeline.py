@@ -41,6 +41,8 @@ from shrinkrepro.verification import SEEDS, Foresight, Verification, last_holdin
 _SECONDS = 5.0
 # Runs, and seconds for all of them, that go into a repair where the repair is not what was asked for.
 _RUNS_BESIDES, _SECONDS_BESIDES = 12, 60.0
+# How many of the files that the script writes are named.
+_MOST_WRITTEN = 4
 # How many times as long as a plain run one may take that is traced.
 _INSTRUMENTED = 4
 # How many times as long as a candidate the twin may take: a busy machine must not cost the proof.
@@ -259,8 +261,14 @@ def _notes(traced: Report, plain: Report, diagnosis: Diagnosis, slow: Sequence[s
         yield "No statement that writes to the saved tensor was found."
     if diagnosis.built is not None:
         yield f"The module that writes in place was built at {place(diagnosis.built)}: `{diagnosis.built.source}`."
-    if not plain.guard.startswith("landlock"):
+    if plain.guard == "off":
+        yield "The runs were not guarded, as --guard off says: they could write and send whatever the script does."
+    elif not plain.guard.startswith("landlock"):
         yield f"The runs were confined less than on Linux with Landlock: {plain.guard}."
+    if plain.written and plain.guard != "off":
+        shown, more = plain.written[:_MOST_WRITTEN], len(plain.written) - _MOST_WRITTEN
+        others = f" and {more} more" if more > 0 else ""
+        yield f"The script writes {', '.join(shown)}{others}; each run wrote to a copy that is thrown away."
     if slow:
         yield f"Each run imports {', '.join(slow)} anew: importing that ahead would start threads."
 

@@ -10,6 +10,7 @@ from shrinkrepro.failure import VersionMismatch, parse
 from shrinkrepro.program.source import Program
 from shrinkrepro.results import location
 from shrinkrepro.runtime.messages import PHRASE, Frame, Report
+from shrinkrepro.runtime.secrets import looks_secret
 
 _NO_GPU = (
     "Torch not compiled with CUDA enabled",
@@ -85,6 +86,12 @@ def _other_error(report: Report, program: Program) -> ShrinkReproError:
         return ShrinkReproError(
             Exit.OTHER_ERROR,
             f"{where}: the script ended itself with status {error} before the error; arguments for it go after --",
+        )
+    if report.error_type == "KeyError" and looks_secret(error.strip("'")):
+        name = error.strip("'")
+        return ShrinkReproError(
+            Exit.OTHER_ERROR,
+            f"{where}: the environment variable {name} looks like a secret and is not passed on; --env {name} does it",
         )
     last = f"{report.error_type}: {error.splitlines()[-1]}" if error else f"{report.error_type}"
     if any(text in error for text in _NO_GPU):

@@ -14,6 +14,7 @@ from shrinkrepro.cli import main
 from shrinkrepro.errors import Exit
 from shrinkrepro.journal import Journal, journals
 from shrinkrepro.program.source import Invocation, Program, Size, SourceFile
+from shrinkrepro.runtime import guard
 
 SCRIPT = """\
 import torch
@@ -76,7 +77,9 @@ BAD_INPUT = [
     (nothing, ["train.py", "--epochs", "3"], Exit.USAGE, ["--epochs", "go after --"]),
     (nothing, ["train.py", "--timeout", "0"], Exit.USAGE, ["--timeout"]),
     (nothing, ["train.py", "--jobs", "none"], Exit.USAGE, ["--jobs"]),
-    (nothing, ["train.py", "--env", "NAME"], Exit.USAGE, ["'NAME'", "NAME=VALUE"]),
+    (nothing, ["train.py", "--env", "=x"], Exit.USAGE, ["'=x'", "NAME=VALUE"]),
+    (nothing, ["train.py", "--env", "NO_SUCH_NAME"], Exit.USAGE, ["NO_SUCH_NAME is not set", "=VALUE"]),
+    (nothing, ["train.py", "--guard", "strong"], Exit.USAGE, ["--guard"]),
     (nothing, ["train.py", "--same", "nothing"], Exit.USAGE, ["--same"]),
 ]
 
@@ -179,13 +182,28 @@ def test_explain_names_the_culprit_and_writes_nothing(folder: Path) -> None:
     assert content(folder) == before
 
 
+def test_a_guard_by_the_kernel_that_has_none_is_refused_in_one_sentence(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(guard, "_landlock_version", lambda: 0)
+    assert main(["explain", "train.py", "--guard", "kernel"]) == Exit.NO_KERNEL_GUARD
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "no Landlock" in said and "--guard audit" in said
+
+
 @pytest.mark.slow
-def test_a_script_gets_its_arguments_and_its_environment(folder: Path) -> None:
-    (folder / "train.py").write_text(
-        "import os, sys\nassert sys.argv[1:] == ['--epochs', '3'] and os.environ['MODE'] == 'fast'\n" + SCRIPT,
-        encoding="utf-8",
-    )
-    done = run(["explain", "train.py", "--json", "--env", "MODE=fast", "--", "--epochs", "3"])
+def test_that_nothing_guarded_the_runs_is_in_the_report(folder: Path) -> None:
+    document = json.loads(run(["explain", "train.py", "--json", "--guard", "off"]).stdout)
+    assert (document["guard"], [note for note in document["notes"] if "--guard off" in note]) != ("off", [])
+
+
+@pytest.mark.slow
+def test_a_script_gets_its_arguments_and_its_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    wanted = "sys.argv[1:] == ['--epochs', '3'] and os.environ['MODE'] == 'fast' and os.environ['HF_TOKEN'] == 'secret'"
+    (folder / "train.py").write_text(f"import os, sys\nassert {wanted}\n{SCRIPT}", encoding="utf-8")
+    options = ["--env", "MODE=fast", "--env", "HF_TOKEN"]
+    done = run(["explain", "train.py", "--json", *options, "--", "--epochs", "3"])
     assert json.loads(done.stdout)["culprit"]["line"] == 7
 
 

@@ -201,6 +201,27 @@ def test_runs_without_the_kernels_help_are_mentioned() -> None:
     assert "audit hook" in explain(PROGRAM, start=lambda: weak).notes[0]
 
 
+def test_runs_without_a_guard_are_mentioned() -> None:
+    free = Backend(lambda job: replace(behave(job), guard="off", written=("a.pt",)))
+    assert explain(PROGRAM, start=lambda: free).notes == (
+        "The runs were not guarded, as --guard off says: they could write and send whatever the script does.",
+    )
+
+
+def test_the_files_that_the_script_writes_are_mentioned() -> None:
+    busy = Backend(lambda job: replace(behave(job), written=("a.pt", "/tmp/b", "c", "d", "e", "f")))
+    assert explain(PROGRAM, start=lambda: busy).notes == (
+        "The script writes a.pt, /tmp/b, c, d and 2 more; each run wrote to a copy that is thrown away.",
+    )
+
+
+def test_every_run_is_guarded_as_the_program_is_to_be() -> None:
+    backend = Backend()
+    call = replace(PROGRAM.invocation, protection="audit")
+    reduce(replace(PROGRAM, invocation=call), passes=[delete_statements], start=lambda: backend)
+    assert {job.protection for job in backend.jobs} == {"audit"}
+
+
 def test_a_reduction_ends_at_the_smallest_program_that_fails() -> None:
     result = reduce(PROGRAM, passes=[delete_statements], start=Backend)
     assert result.reduced is not None

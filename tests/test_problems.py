@@ -45,6 +45,8 @@ def test_a_run_that_failed_gives_its_failure() -> None:
         (raised("ModuleNotFoundError", "No module named 'pandas'"), Exit.MISSING_MODULE, ["train.py:3", "'pandas'"]),
         (raised("AssertionError", "Torch not compiled with CUDA enabled"), Exit.NEEDS_GPU, ["train.py:3", "GPU"]),
         (raised("RuntimeError", "No CUDA GPUs are available"), Exit.NEEDS_GPU, ["GPU"]),
+        (raised("KeyError", "'HF_TOKEN'"), Exit.OTHER_ERROR, ["train.py:3", "HF_TOKEN", "--env HF_TOKEN"]),
+        (raised("KeyError", "'epochs'"), Exit.OTHER_ERROR, ["KeyError: 'epochs'"]),
         (raised("PermissionError", "[Errno 13] Permission denied: '/x'"), Exit.OTHER_ERROR, ["scratch folder"]),
     ],
 )

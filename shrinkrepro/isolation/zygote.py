@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from shrinkrepro.runtime.messages import Job, Report, from_json
+from shrinkrepro.runtime.secrets import without_secrets
 
 # Set before the first import of torch or numpy: their thread pools would not survive a fork.
 SINGLE_THREADED = {
@@ -65,12 +66,12 @@ def _roomy(folder: str) -> bool:
 class Zygote:
     """A backend that forks one child a job from a warm process. Linux and macOS.
 
-    The process has `environment` (that of this process when None), and begins at once to import the modules in
-    `ahead`, while the caller does something else.
+    The process begins at once to import the modules in `ahead`, while the caller does something else. It and the runs
+    have `environment` (that of this process when None) without the variables that look secret.
     """
 
     def __init__(self, environment: Mapping[str, str] | None = None, ahead: Sequence[str] = ()) -> None:
-        self._environment = dict(os.environ if environment is None else environment)
+        self._environment = without_secrets(os.environ if environment is None else environment)
         self._modules: tuple[str, ...] = ()
         self._next = 0
         self._jobs: dict[int, Job] = {}

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import PurePosixPath
 
+from shrinkrepro.runtime.messages import Protection
+
 _IN_PLACE = ["add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and", "xor", "or"]
 _WRITING_METHODS = {"__setitem__", *(f"__i{name}__" for name in _IN_PLACE)}
 _LAYOUT = {
@@ -122,7 +124,7 @@ class Invocation:
     the folder it is started in, `argv` its arguments, `module` the dotted name for `-m`, `environment` what to add to
     the environment variables. `hidden` are files below the root that are not to be seen: the program had them once.
     `folders`, relative to the root, are those that modules are imported from; the first is the script's own.
-    `network` lets the program use the network.
+    `network` lets the program use the network, `protection` is what guards its runs, as a Job says.
     """
 
     root: str
@@ -134,6 +136,7 @@ class Invocation:
     hidden: tuple[str, ...] = ()
     folders: tuple[str, ...] = ("",)
     network: bool = False
+    protection: Protection = "kernel"
 
     def inside(self, path: str) -> str:
         """A file's path relative to the folder that it is imported from."""
@@ -186,7 +189,9 @@ class Program:
     def moved_to(self, folder: str) -> Program:
         """The program in another folder, which holds nothing else, started there without arguments."""
         now = self.invocation
-        call = Invocation(root=folder, entry=now.entry, cwd=folder, module=now.module, network=now.network)
+        call = Invocation(
+            root=folder, entry=now.entry, cwd=folder, module=now.module, network=now.network, protection=now.protection
+        )
         if len(self.files) > 1:
             return replace(self, invocation=replace(call, folders=now.folders))
         path = f"{PurePosixPath(now.entry).stem}.py"  # of a script in a package, or of a notebook

@@ -107,7 +107,10 @@ def execute(job: Job, send: Callable[[Report], None], private: Sequence[str] = (
         code = compiler(job.entry, job.files[job.entry], main.__file__ or job.entry)
     except (SyntaxError, ValueError) as problem:
         report("invalid", error_type=type(problem).__name__, error=str(problem))
+    from shrinkrepro.runtime.announce import announce_native_writers
+
     try:
+        announce_native_writers()
         engine = _Engine.install(failed, lambda: report("exhausted"), job.limits.backwards)
         started = time.perf_counter()
         with _entered(observer), _entered(watcher):

@@ -5,13 +5,14 @@ process, before the program runs, and holds for that process and all that it sta
 
 - Landlock, where Linux has it: the kernel itself refuses, native code and other programs included.
 - Resource limits, on every POSIX system.
-- An audit hook, everywhere: it refuses in one clear sentence, knows what Landlock does not (UDP, file modes), and
-  is all there is to refuse writes where Landlock is missing. It sees what Python code does, not native code.
+- An audit hook, everywhere: it refuses in one clear sentence, knows what Landlock does not (UDP, file modes, secrets),
+  and is all there is to refuse writes where Landlock is missing. It sees what Python code does, not native code.
+
+A file of the user that the scratch folder shows by a link is copied there before Python code writes to it.
 """
 
 from __future__ import annotations
 
-import ctypes
 import enum
 import errno
 import functools
@@ -25,11 +26,13 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from shrinkrepro.runtime.messages import Limits
+from shrinkrepro.runtime.scratch import make_own
+from shrinkrepro.runtime.system import control, syscall
 
 if sys.platform != "win32":
     import resource
 
-__all__ = ["Capabilities", "become_subreaper", "capabilities", "descendants", "die_with_parent", "restrict"]
+__all__ = ["Capabilities", "become_subreaper", "bound", "capabilities", "descendants", "die_with_parent", "restrict"]
 
 
 @dataclass(frozen=True)
@@ -55,49 +58,76 @@ def capabilities() -> Capabilities:
     return Capabilities(landlock_abi=_landlock_version(), limits=tuple(names), process_tree=sys.platform == "linux")
 
 
-def restrict(writable: Sequence[str], limits: Limits, *, network: bool = False, landlock: bool = True) -> str:
+def restrict(
+    scratch: str,
+    limits: Limits,
+    *,
+    network: bool = False,
+    landlock: bool = True,
+    layered: Sequence[str] = (),
+    secrets: Sequence[str] = (),
+    written: Callable[[str], None] = lambda path: None,
+) -> str:
     """Restrict the current process and its future children for good; return what enforces it, in a short phrase.
 
-    `writable` are the existing folders below which the run may change files. `limits` gives cpu, memory, file and
-    processes (wall time, output and backward passes are for the caller to watch). `network=True` leaves sockets
-    alone, `landlock=False` does without the kernel's help. Call it while the process has one thread, best as
-    the leader of a session of its own: its processes are then recognised even when their parents have died.
-    Temporary files are the caller's to steer (`TMPDIR` and `tempfile.tempdir`) into one of the folders.
+    `scratch` is the existing folder below which the run may change files, `layered` are folders of the user over which
+    throw-away layers lie, where it may do so too. `limits` gives cpu, memory, file and processes (wall time, output and
+    backward passes are for the caller to watch). `network=True` leaves sockets alone, `landlock=False` does without the
+    kernel's help. Files below `secrets`, paths without links, are not there for Python code. `written` is told each
+    path that Python code opens for writing. Call it while the process has one thread, best as the leader of a session
+    of its own: its processes are then recognised even when their parents have died. Temporary files are the caller's
+    to steer (`TMPDIR` and `tempfile.tempdir`) into the scratch folder.
     Raises OSError when the system has Landlock but will not apply it.
     """
     offered = _landlock_version()
     version = offered if landlock else 0
-    roots = tuple(os.path.realpath(folder) for folder in writable)
+    own = os.path.realpath(scratch)
+    roots = (own, *(os.path.realpath(folder) for folder in layered))
     accelerators = _accelerators()
-    if sys.platform == "linux":
-        _control(_PR_SET_NO_NEW_PRIVS, 1)
+    bounds = bound(limits)
     if version:
         _apply_landlock(version, roots, accelerators, network=network)
-    bounds = _bounds(limits, _usage(), accelerated=bool(accelerators))
-    for name, bound in bounds.items():
-        _lower_limit(name, bound)
     policy = _Policy(
+        scratch=own,
         roots=roots,
         devices=(os.path.realpath(os.devnull), *accelerators),
+        secrets=tuple(secrets),
+        largest=limits.file,
         owner=os.getpid(),
         leader=sys.platform != "win32" and os.getsid(0) == os.getpid(),
         network=network,
         kernel=version > 0,
     )
-    sys.addaudithook(_hook(policy))
-    return _phrase(version, offered, bounds, network=network)
+    sys.addaudithook(_hook(policy, written))
+    return _phrase(version, offered, bounds, network=network, layered=bool(layered))
 
 
-def _phrase(version: int, offered: int, bounds: dict[str, int], *, network: bool) -> str:
-    layers = [f"landlock {version}"] if version else []
-    layers += ["rlimits"] if bounds else []
-    layers += ["audit hook"]
+def bound(limits: Limits) -> tuple[str, ...]:
+    """Limit what the current process and its future children may use, for good; the names of the limits.
+
+    The kernel is asked to end this process before others should memory run out.
+    """
+    if sys.platform == "linux":
+        control(_PR_SET_NO_NEW_PRIVS, 1)
+    if os.access(_FIRST_TO_GO, os.W_OK):
+        with open(_FIRST_TO_GO, "w") as file:
+            file.write("1000")
+    bounds = _bounds(limits, _usage(), accelerated=bool(_accelerators()))
+    for name, most in bounds.items():
+        _lower_limit(name, most)
+    return tuple(bounds)
+
+
+def _phrase(version: int, offered: int, bounds: Sequence[str], *, network: bool, layered: bool) -> str:
+    parts = [f"landlock {version}"] if version else []
+    parts += ["throw-away layers"] if layered else []
+    parts += ["rlimits"] if bounds else []
+    parts += ["audit hook"]
     gaps = [] if version else ["Landlock not used" if offered else "no Landlock on this system"]
-    gaps += [] if {"AS", "DATA"} & bounds.keys() else ["memory not limited"]
-    # The kernel exempts root from the limit on processes.
-    gaps += [] if "NPROC" in bounds and os.getuid() != 0 else ["processes not limited"]
+    gaps += [] if {"AS", "DATA"} & set(bounds) else ["memory not limited"]
+    gaps += [] if "NPROC" in bounds else ["processes not limited"]
     gaps += ["network allowed"] if network else []
-    return " + ".join(layers) + (f" ({', '.join(gaps)})" if gaps else "")
+    return " + ".join(parts) + (f" ({', '.join(gaps)})" if gaps else "")
 
 
 # ---- Landlock --------------------------------------------------------------------------------------------------
@@ -143,7 +173,7 @@ def _landlock_version() -> int:
     if sys.platform != "linux":
         return 0
     try:
-        return min(_NEWEST_KNOWN, _syscall(_CREATE_RULESET, None, 0, _ASK_VERSION))
+        return min(_NEWEST_KNOWN, syscall(_CREATE_RULESET, None, 0, _ASK_VERSION))
     except OSError:
         return 0
 
@@ -156,7 +186,7 @@ def _apply_landlock(version: int, roots: Sequence[str], accelerators: Sequence[s
     scope = _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS if version >= 6 else 0
     # An older kernel accepts the newer, longer structure as long as the part that it does not know is zero.
     attributes = struct.pack("=QQQ", handled, ports, scope)
-    ruleset = _syscall(_CREATE_RULESET, attributes, len(attributes), 0)
+    ruleset = syscall(_CREATE_RULESET, attributes, len(attributes), 0)
     try:
         for root in roots:
             _allow_beneath(ruleset, root, _IN_FOLDERS & handled)
@@ -166,7 +196,7 @@ def _apply_landlock(version: int, roots: Sequence[str], accelerators: Sequence[s
         for device in (os.devnull, *accelerators):
             _allow_beneath(ruleset, device, _ON_DEVICES & handled)
         # Thousands of refusals must not fill the system's audit log.
-        _syscall(_RESTRICT_SELF, ruleset, _LOG_NOTHING if version >= 7 else 0)
+        syscall(_RESTRICT_SELF, ruleset, _LOG_NOTHING if version >= 7 else 0)
     finally:
         os.close(ruleset)
 
@@ -174,7 +204,7 @@ def _apply_landlock(version: int, roots: Sequence[str], accelerators: Sequence[s
 def _allow_beneath(ruleset: int, path: str, rights: int) -> None:
     parent = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
-        _syscall(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", rights, parent), 0)
+        syscall(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", rights, parent), 0)
     finally:
         os.close(parent)
 
@@ -190,6 +220,7 @@ def _accelerators() -> tuple[str, ...]:
 # ---- resource limits -------------------------------------------------------------------------------------------
 
 _OPEN_FILES = 65536
+_FIRST_TO_GO = "/proc/self/oom_score_adj"
 
 
 @dataclass(frozen=True)
@@ -247,6 +278,7 @@ def _least(current: int, bound: int) -> int:
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC
 _WRITES = "the run may write only in its scratch folder"
+_SECRET = "secrets are hidden from the run"
 _PROGRAMS = "without Landlock the run may not start other programs"
 _SIGNALS = "the run may signal only its own processes"
 _NETWORK = "the run has no network"
@@ -258,12 +290,16 @@ _Check = Callable[..., None]
 class _Policy:
     """What the hook allows.
 
-    `roots` and `devices` are free to write. `owner` is the restricted process, and `leader` says whether it leads its
-    session. `network` lets sockets pass. `kernel` says that Landlock stands behind the hook.
+    `roots` and `devices` are free to write; `scratch` is the root where files up to `largest` bytes may be copied to.
+    `secrets` must not be read. `owner` is the restricted process, and `leader` says whether it leads its session.
+    `network` lets sockets pass. `kernel` says that Landlock stands behind the hook.
     """
 
+    scratch: str
     roots: tuple[str, ...]
     devices: tuple[str, ...]
+    secrets: tuple[str, ...]
+    largest: int
     owner: int
     leader: bool
     network: bool
@@ -273,7 +309,13 @@ class _Policy:
         """Whether the run may change the file at `path`, an absolute path without links."""
         # What is left of a descriptor's link once resolved is a pipe or a socket, open already.
         folders = (*self.roots, *self.devices, f"/proc/{os.getpid()}/fd")
-        return any(path == folder or path.startswith(folder + os.sep) for folder in folders)
+        return _beneath(path, folders)
+
+    def settle(self, path: str) -> None:
+        """Copy what links in the scratch folder show of the user's on the way to `path`, if that lies there."""
+        whole = os.path.normpath(path if os.path.isabs(path) else os.path.join(os.getcwd(), path))
+        if whole.startswith(self.scratch + os.sep):
+            make_own(self.scratch, whole, self.writable, self.largest)
 
     def ours(self, process: int) -> bool:
         """Whether `process` is the restricted process or belongs to it. Raises ProcessLookupError when it is gone."""
@@ -284,9 +326,13 @@ class _Policy:
         return process in descendants(self.owner)
 
 
-def _hook(policy: _Policy) -> Callable[[str, tuple[Any, ...]], None]:
-    """The audit hook for `policy`: raises PermissionError for what it forbids."""
-    checks = _file_checks(policy) | _process_checks(policy)
+def _beneath(path: str, folders: Sequence[str]) -> bool:
+    return any(path == folder or path.startswith(folder + os.sep) for folder in folders)
+
+
+def _hook(policy: _Policy, written: Callable[[str], None]) -> Callable[[str, tuple[Any, ...]], None]:
+    """The audit hook for `policy`: raises PermissionError for what it forbids; tells `written` which files are."""
+    checks = _file_checks(policy, written) | _process_checks(policy)
     if not policy.network:
         checks |= _network_checks(policy)
     if not policy.kernel:
@@ -301,15 +347,22 @@ def _hook(policy: _Policy) -> Callable[[str, tuple[Any, ...]], None]:
     return hook
 
 
-def _file_checks(policy: _Policy) -> dict[str, _Check]:
+def _file_checks(policy: _Policy, written: Callable[[str], None]) -> dict[str, _Check]:
     """What cannot succeed anyway is left to the system, so that a program meets the error that it expects."""
     born: set[str] = set()
 
     def opened(path: Any, _mode: Any, flags: int) -> None:
-        if not flags & _WRITING or isinstance(path, int):
+        if isinstance(path, int):
             return
+        if not flags & _WRITING:
+            if policy.secrets and _beneath(_resolve(path), policy.secrets):
+                raise FileNotFoundError(errno.ENOENT, _SECRET, path)
+            return
+        policy.settle(os.fsdecode(path))
         real = _resolve(path)
         if policy.writable(real):
+            if _beneath(real, policy.roots):
+                written(os.fsdecode(path))
             return
         if flags & os.O_EXCL and os.path.dirname(real) == _SHARED_MEMORY and not os.path.lexists(real):
             born.add(real)
@@ -317,27 +370,45 @@ def _file_checks(policy: _Policy) -> dict[str, _Check]:
             _refuse(_WRITES, real)
 
     def changed(path: Any, *rest: Any) -> None:
-        modify(_resolve(path, _folder_argument(rest)))
+        modify(resolved(path, _folder_argument(rest)))
 
     def attributes_changed(path: Any, *_rest: Any) -> None:
-        modify(_resolve(path))
+        modify(resolved(path))
 
     def truncated(path: Any, *_rest: Any) -> None:
         if not isinstance(path, int):
-            modify(_resolve(path))
+            modify(resolved(path))
+
+    def database_opened(database: Any, *_rest: Any) -> None:
+        name = os.fsdecode(database)
+        if name in ("", ":memory:"):
+            return
+        policy.settle(name)
+        # A kernel that stands behind the hook judges the file when it is written; a URI may say that it will not be.
+        if not policy.kernel and (name.startswith("file:") or not policy.writable(_resolve(name))):
+            _refuse(_WRITES, name)
+
+    def resolved(path: Any, folder: int = -1) -> str:
+        if not isinstance(path, int):
+            policy.settle(_from_folder(os.fsdecode(path), folder))
+        return _resolve(path, folder)
+
+    def entry_of(path: Any, folder: int = -1) -> str:
+        policy.settle(os.path.dirname(_from_folder(os.fsdecode(path), folder).rstrip(os.sep)))
+        return _entry(path, folder)
 
     def modify(real: str) -> None:
         if not policy.writable(real) and os.path.lexists(real):
             _refuse(_WRITES, real)
 
     def removed(path: Any, folder: int = -1) -> None:
-        entry = _entry(path, folder)
+        entry = entry_of(path, folder)
         if entry not in born:
             modify(entry)
         born.discard(entry)
 
     def created(path: Any, *rest: Any) -> None:
-        entry = _entry(path, _folder_argument(rest))
+        entry = entry_of(path, _folder_argument(rest))
         if not policy.writable(entry) and not os.path.lexists(entry):
             _refuse(_WRITES, entry)
 
@@ -345,8 +416,8 @@ def _file_checks(policy: _Policy) -> dict[str, _Check]:
         created(path, folder)
 
     def renamed(source: Any, target: Any, source_folder: int = -1, target_folder: int = -1) -> None:
-        modify(_entry(source, source_folder))
-        entry = _entry(target, target_folder)
+        modify(entry_of(source, source_folder))
+        entry = entry_of(target, target_folder)
         if not policy.writable(entry):
             _refuse(_WRITES, entry)
 
@@ -370,6 +441,7 @@ def _file_checks(policy: _Policy) -> dict[str, _Check]:
         "os.symlink": linked,
         "os.truncate": truncated,
         "os.utime": changed,
+        "sqlite3.connect": database_opened,
     }
 
 
@@ -442,11 +514,6 @@ def _program_checks(policy: _Policy) -> dict[str, _Check]:
         if module in starters:
             _refuse(_PROGRAMS, sys.executable)
 
-    def database_opened(database: Any, *_rest: Any) -> None:
-        name = os.fsdecode(database)
-        if name not in ("", ":memory:") and (name.startswith("file:") or not policy.writable(_resolve(name))):
-            _refuse(_WRITES, name)
-
     events = (
         "os.exec",
         "os.posix_spawn",
@@ -460,7 +527,6 @@ def _program_checks(policy: _Policy) -> dict[str, _Check]:
         "_winapi.CreateProcess": started,
         "import": imported,
         "os.spawn": spawned,
-        "sqlite3.connect": database_opened,
     }
 
 
@@ -514,7 +580,7 @@ def die_with_parent(signal_number: int, *, parent: int | None = None) -> bool:
     if sys.platform != "linux":
         return False
     expected = os.getppid() if parent is None else parent
-    _control(_PR_SET_PDEATHSIG, signal_number)
+    control(_PR_SET_PDEATHSIG, signal_number)
     if os.getppid() != expected:
         os.kill(os.getpid(), signal_number)
     return True
@@ -524,7 +590,7 @@ def become_subreaper() -> bool:
     """Make orphaned descendants children of this process, so that none gets away. False where no kernel does that."""
     if sys.platform != "linux":
         return False
-    _control(_PR_SET_CHILD_SUBREAPER, 1)
+    control(_PR_SET_CHILD_SUBREAPER, 1)
     return True
 
 
@@ -568,29 +634,3 @@ def _scanned_children() -> Callable[[int], list[int]]:
             continue
         children.setdefault(parent, []).append(process)
     return lambda process: children.get(process, [])
-
-
-# ---- system calls ----------------------------------------------------------------------------------------------
-
-
-@functools.cache
-def _libc() -> ctypes.CDLL:
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.syscall.restype = ctypes.c_long
-    return libc
-
-
-def _syscall(number: int, *arguments: int | bytes | None) -> int:
-    """One Linux system call. Raises OSError when it fails."""
-    raw = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
-    result: int = _libc().syscall(ctypes.c_long(number), *raw)
-    if result < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return result
-
-
-def _control(option: int, value: int) -> None:
-    """One `prctl` call. Raises OSError when it fails."""
-    raw = (ctypes.c_ulong(argument) for argument in (value, 0, 0, 0))
-    if _libc().prctl(option, *raw) != 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))

@@ -19,6 +19,7 @@ PHRASE = "modified by an inplace operation"
 # As a job's folder: one that holds nothing but the job's own files.
 NOWHERE = "/shrinkrepro-nowhere"
 
+Protection = Literal["off", "audit", "kernel"]
 Watch = Literal["plain", "trace", "poll", "observe", "capture", "prove", "fresh"]
 Kind = Literal["literal", "tensor", "slice", "list", "tuple", "dict", "module", "optimizer", "import", "own", "opaque"]
 Outcome = Literal["failed", "raised", "finished", "exhausted", "captured", "timeout", "killed", "invalid"]
@@ -51,7 +52,8 @@ class Job:
     absolute folder that they live in for the script (`__file__`, tracebacks); `cwd` is the folder whose content
     relative paths show; `argv` excludes the script itself; `module` is set for `-m package.module`; `hidden` are paths
     relative to `root` of files that the program is not to find there, `folders` those relative to `root` that modules
-    are imported from, the script's own first; `network` lets it use the network.
+    are imported from, the script's own first; `network` lets it use the network. `protection` is what guards the run:
+    "kernel" what the kernel can enforce, and the audit hook, "audit" the hook alone, "off" nothing but limits.
 
     `watch`: "plain" runs without instrumentation, "trace" diagnoses the failure, "poll" watches the version of the
     tensors in `hint` per executed line, "observe" records what ran, "capture" describes the values at the steps named
@@ -70,6 +72,7 @@ class Job:
     hidden: tuple[str, ...] = ()
     folders: tuple[str, ...] = ("",)
     network: bool = False
+    protection: Protection = "kernel"
     watch: Watch = "plain"
     hint: dict[str, Any] = dataclasses.field(default_factory=dict)
     limits: Limits = Limits()
@@ -297,7 +300,7 @@ class Report:
     exception that ended the run otherwise. `seconds` run from the first line of the program to its end, or to the
     failure. `backwards` counts finished backward passes. `modules` are the modules, not the program's own, that the
     run imported; `strays` are those of the user's own modules that the job did not bring: name and file. `output` is
-    the end of what it printed.
+    the end of what it printed. `guard` says what guarded the run, `written` names files that it wrote, in its words.
     """
 
     outcome: Outcome
@@ -315,6 +318,7 @@ class Report:
     strays: dict[str, str] = dataclasses.field(default_factory=dict)
     output: str = ""
     guard: str = ""
+    written: tuple[str, ...] = ()
 
 
 def to_json(message: Job | Report) -> str:

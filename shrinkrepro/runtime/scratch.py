@@ -2,7 +2,7 @@
 
 Folders are real, files are links. A program finds by relative paths what it finds in its own folder, what it makes
 beside them lands in the scratch folder, and what it removes or renames is a link. Only writing *through* a link would
-reach the user's file: that is for the guard to refuse.
+reach the user's file: before that, the guard has it made the run's own, or refuses.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ import shutil
 import stat
 import uuid
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-__all__ = ["build_view", "remove_tree"]
+__all__ = ["build_view", "make_own", "remove_tree"]
 
+# How many entries of a linked folder are shown one by one when something in it is to be changed.
+_MOST_ENTRIES = 20_000
 _ENVIRONMENT_MARKS = frozenset({"pyvenv.cfg", "conda-meta"})
 
 
@@ -60,6 +62,39 @@ def _entries(folder: str, most: int | None) -> list[os.DirEntry[str]] | None:
     if most is not None and (len(entries) > most or not _ENVIRONMENT_MARKS.isdisjoint(entry.name for entry in entries)):
         return None
     return sorted(entries, key=lambda entry: entry.name)
+
+
+def make_own(top: str, path: str, free: Callable[[str], bool], largest: int) -> None:
+    """Replace the links on the way from folder `top` to `path` below it by what they show, so that it can be changed.
+
+    A link to a folder becomes a folder of links, a link to a regular file of at most `largest` bytes a copy. Links to
+    what is `free` to be changed stay, and so do those to anything else, to nothing, and to very large folders.
+    """
+    place = top
+    for name in os.path.relpath(path, top).split(os.sep):
+        place = os.path.join(place, name)
+        target = os.path.realpath(place)
+        if os.path.islink(place) and not free(target):
+            _replace_link(place, target, f"{top}/{uuid.uuid4().hex}", largest)
+        elif os.path.islink(place):
+            place = target
+
+
+def _replace_link(link: str, target: str, spare: str, largest: int) -> None:
+    if os.path.isdir(target):
+        entries = _entries(target, _MOST_ENTRIES)
+        if entries is None:
+            return
+        os.mkdir(spare)
+        for entry in entries:
+            os.symlink(entry.path, f"{spare}/{entry.name}")
+        os.unlink(link)
+    elif os.path.isfile(target) and os.path.getsize(target) <= largest:
+        shutil.copy2(target, spare)
+        os.chmod(spare, os.stat(spare).st_mode | stat.S_IWUSR)
+    else:
+        return
+    os.rename(spare, link)
 
 
 def remove_tree(path: str) -> None:

@@ -32,9 +32,10 @@ from pathlib import PurePosixPath
 from types import FrameType
 from typing import Any, NoReturn
 
-from shrinkrepro.runtime import guard, pages, scratch
+from shrinkrepro.runtime import guard, layers, pages, scratch
 from shrinkrepro.runtime.execute import execute
 from shrinkrepro.runtime.messages import NOWHERE, PHRASE, Job, Outcome, Report, from_json, to_json
+from shrinkrepro.runtime.secrets import secret_places
 
 _CHUNK = 1 << 16
 # A report is a few kilobytes; a child that sends more than this is not reporting.
@@ -42,8 +43,17 @@ _LARGEST_REPORT = 16 << 20
 _PRINTED = "printed-by-the-program"
 # How nice a plain interpreter is to the candidates: it imports PyTorch for seconds, while they take milliseconds.
 _PATIENT = 5
+# How many of the files that a run writes are named, and the user's place for temporary ones.
+_MOST_WRITTEN = 100
+_TEMPORARY = "/tmp"
+_PACKAGE_PARENT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_HOOKED = (
+    "import sys; sys.path[0] = {parent!r}; from shrinkrepro.runtime.plain import run; "
+    "from shrinkrepro.runtime.messages import Limits; sys.path.pop(0); "
+    "run(sys.argv[1:], {folder!r}, {limits!r}, network={network})"
+)
 # What the children may need beside the program's own imports. All of it needs PyTorch.
-_INSTRUMENTS = ("tracer", "observer", "capture", "poller", "prove")
+_INSTRUMENTS = ("tracer", "observer", "capture", "poller", "prove", "announce")
 
 
 @dataclass
@@ -256,12 +266,14 @@ def _run_child(job: Job, folder: str, pipe: int, parent: int) -> NoReturn:
         os.closerange(3, pipe)  # the client's socket and the other children's pipes are not the program's business
         os.closerange(pipe + 1, 4096)
         root = _enter(job, folder)
-        enforced = guard.restrict([folder], job.limits, network=job.network)
+        written: dict[str, None] = {}
+        enforced = _restrict(job, folder, written)
         if job.watch == "fresh":
-            _become_interpreter(job, root)
+            _become_interpreter(job, root, folder)
 
         def send(report: Report) -> None:
-            data = memoryview(to_json(replace(report, guard=enforced)).encode() + b"\n")
+            told = replace(report, guard=enforced, written=tuple(written))
+            data = memoryview(to_json(told).encode() + b"\n")
             while data:
                 data = data[os.write(pipe, data) :]
 
@@ -273,7 +285,46 @@ def _run_child(job: Job, folder: str, pipe: int, parent: int) -> NoReturn:
         os._exit(1)
 
 
-def _become_interpreter(job: Job, root: str) -> NoReturn:
+def _by_kernel(job: Job) -> bool:
+    return job.protection == "kernel" and guard.capabilities().landlock_abi > 0
+
+
+def _restrict(job: Job, folder: str, written: dict[str, None]) -> str:
+    """Put up the guard that the job asks for, and say what enforces it; `written` will name the files it writes."""
+    if job.protection == "off":
+        guard.bound(job.limits)
+        return "off"
+    kernel = _by_kernel(job)
+    if job.watch == "fresh" and not kernel:  # the new interpreter puts the audit hook up itself
+        return ""
+    layered: tuple[str, ...] = ()
+    home = os.path.expanduser("~")
+    secrets = secret_places(home)
+    if kernel:
+        wanted = layers.worth_a_layer((home, _TEMPORARY, job.cwd, job.root), folder, layers.mount_points())
+        if layers.own_mounts():
+            layered = layers.lay_over(wanted, os.path.join(folder, "layers"))
+            layers.hide(secrets, os.path.join(folder, "hidden"))
+            layers.give_up_mounting()
+    view = os.path.join(folder, "view") + os.sep
+
+    def note(path: str) -> None:
+        place = path.removeprefix(view)
+        if len(written) < _MOST_WRITTEN and not place.startswith(folder + os.sep):
+            written[place] = None
+
+    return guard.restrict(
+        folder,
+        job.limits,
+        network=job.network,
+        landlock=kernel,
+        layered=layered,
+        secrets=secrets,
+        written=note,
+    )
+
+
+def _become_interpreter(job: Job, root: str, folder: str) -> NoReturn:
     """Replace this process by a plain interpreter that runs the program in the scratch view."""
     os.nice(_PATIENT)
     output = os.open(os.path.join(os.environ["TMPDIR"], _PRINTED), os.O_WRONLY | os.O_CREAT, 0o600)
@@ -281,6 +332,9 @@ def _become_interpreter(job: Job, root: str) -> NoReturn:
     os.dup2(output, 2)
     entry = os.path.relpath(os.path.join(root, *PurePosixPath(job.entry).parts))
     start = ["-m", job.module] if job.module else [entry]
+    if job.protection != "off" and not _by_kernel(job):
+        hooked = _HOOKED.format(parent=_PACKAGE_PARENT, folder=folder, limits=job.limits, network=job.network)
+        start = ["-c", hooked, *start]
     os.execve(sys.executable, [sys.executable, *start, *job.argv], {**os.environ, **job.environment})
 
 

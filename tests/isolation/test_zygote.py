@@ -10,6 +10,7 @@ import sys
 import tempfile
 import textwrap
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ import pytest
 
 from shrinkrepro.isolation.zygote import Zygote
 from shrinkrepro.runtime import guard
-from shrinkrepro.runtime.messages import NOWHERE, Job, Limits, Report, Watch
+from shrinkrepro.runtime.messages import NOWHERE, Job, Limits, Protection, Report, Watch
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the zygote forks")
 linux_only = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs the process tree")
@@ -299,11 +300,99 @@ def test_relative_paths_show_the_scripts_folder(zygote: Zygote, tmp_path: Path) 
     assert told(zygote, tmp_path, "", "open('data/numbers.txt').read()") == "1 2 3"
 
 
-def test_files_of_the_user_are_not_written_through_the_view(zygote: Zygote, tmp_path: Path) -> None:
-    (tmp_path / "kept.txt").write_text("kept")
-    report = run(zygote, job(tmp_path, "open('kept.txt', 'w').write('lost')\n"))
-    assert report.error_type == "PermissionError"
-    assert (tmp_path / "kept.txt").read_text() == "kept"
+SAVES = """
+import os, pathlib, torch
+class Saved(Exception): pass
+open('kept.txt', 'a').write(' and changed')
+assert open('kept.txt').read() == 'kept and changed'
+torch.save([1], 'model.pt')
+assert torch.load('model.pt') == [1]
+raise Saved
+"""
+
+
+@pytest.mark.parametrize("protection", ["kernel", "audit"])
+def test_a_script_that_writes_to_files_of_its_folder_goes_on_and_the_files_stay(
+    protection: Protection, zygote: Zygote, tmp_path: Path
+) -> None:
+    for name in ("kept.txt", "model.pt"):
+        (tmp_path / name).write_text("kept")
+    report = run(zygote, replace(job(tmp_path, SAVES), protection=protection))
+    assert (report.error_type, report.written) == ("Saved", ("kept.txt", "model.pt"))
+    assert [(tmp_path / name).read_text() for name in ("kept.txt", "model.pt")] == ["kept", "kept"]
+
+
+@pytest.fixture
+def layered(zygote: Zygote, tmp_path: Path) -> None:
+    if "layers" not in run(zygote, job(tmp_path, "")).guard:
+        pytest.skip("no throw-away layers here")
+
+
+@pytest.mark.usefixtures("layered")
+@pytest.mark.parametrize(
+    "write",
+    [
+        "open(path, 'w').write('x')",
+        "torch.save([1], path)",
+        "subprocess.run(['cp', '/etc/hostname', path], check=True)",
+        "ctypes.CDLL(None).close(ctypes.CDLL(None).creat(path.encode(), 0o600))",
+    ],
+    ids=["python", "torch", "another program", "native code"],
+)
+@pytest.mark.parametrize("place", ["/tmp", "~", "folder"])
+def test_what_a_run_writes_elsewhere_is_there_for_it_alone(
+    place: str, write: str, zygote: Zygote, tmp_path: Path
+) -> None:
+    where = str(tmp_path) if place == "folder" else os.path.expanduser(place)  # noqa: PTH111 - as scripts do
+    path = f"{where}/shrinkrepro-test-{uuid.uuid4().hex}"
+    setup = f"import ctypes, os, subprocess, torch\npath = {path!r}\n{write}\n"
+    assert told(zygote, tmp_path, setup, "os.path.exists(path)") is True
+    assert not Path(path).exists()
+    assert told(zygote, tmp_path, f"import os\npath = {path!r}\n", "os.path.exists(path)") is False
+
+
+@pytest.mark.usefixtures("layered")
+def test_files_of_the_user_are_read_and_overwritten_by_their_whole_path(zygote: Zygote, tmp_path: Path) -> None:
+    path = tmp_path / "kept.txt"
+    path.write_text("kept")
+    setup = f"path = {str(path)!r}\nbefore = open(path).read()\nopen(path, 'w').write('lost')\n"
+    assert told(zygote, tmp_path, setup, "[before, open(path).read()]") == ["kept", "lost"]
+    assert path.read_text() == "kept"
+
+
+@pytest.mark.usefixtures("layered")
+def test_secrets_are_empty_for_other_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home" / ".ssh").mkdir(parents=True)
+    (tmp_path / "home" / ".ssh" / "id_rsa").write_text("secret")
+    (tmp_path / "home" / ".netrc").write_text("secret")
+    look = (
+        "import subprocess\nshown = subprocess.run('ls ~/.ssh; cat ~/.netrc', shell=True, capture_output=True).stdout"
+    )
+    with Zygote() as zygote:
+        zygote.preload(("torch",))
+        assert told(zygote, tmp_path, look, "shown.decode()") == ""
+
+
+def test_variables_that_look_like_secrets_are_not_passed_on(tmp_path: Path) -> None:
+    with Zygote({**os.environ, "HF_TOKEN": "secret", "HF_HOME": "/models"}) as zygote:
+        zygote.preload(("torch",))
+        see = "import os\nseen = [os.environ.get(name) for name in ('HF_TOKEN', 'HF_HOME', 'WANDB_API_KEY')]\n"
+        given = replace(job(tmp_path, see + TELL.format("seen")), environment={"WANDB_API_KEY": "given"})
+        assert run(zygote, given).error == '[null, "/models", "given"]'
+
+
+def test_without_a_guard_only_limits_hold(zygote: Zygote, tmp_path: Path) -> None:
+    path = tmp_path / "elsewhere.txt"
+    report = run(zygote, replace(job(tmp_path, f"open({str(path)!r}, 'w').write('x')\n"), protection="off"))
+    assert (report.outcome, report.guard, path.read_text()) == ("finished", "off", "x")
+
+
+def test_a_fresh_interpreter_has_the_audit_hook_where_no_kernel_guards_it(zygote: Zygote, tmp_path: Path) -> None:
+    text = f"import sys\nprint(__name__, sys.argv)\nopen({str(tmp_path / 'new')!r}, 'w')\n"
+    report = run(zygote, replace(job(tmp_path, text, watch="fresh", argv=("a",)), protection="audit"))
+    assert report.output.startswith("__main__ ['train.py', 'a']\n")
+    assert (report.error_type, (tmp_path / "new").exists()) == ("PermissionError", False)
 
 
 def test_files_that_a_run_makes_or_removes_are_its_own_affair(zygote: Zygote, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from shrinkrepro.runtime import guard
 from shrinkrepro.runtime.messages import Limits
-from shrinkrepro.runtime.scratch import build_view, remove_tree
+from shrinkrepro.runtime.scratch import build_view, make_own, remove_tree
 
 pytestmark = pytest.mark.skipif(os.rename not in os.supports_dir_fd, reason="links and folder descriptors are POSIX")
 
@@ -163,21 +163,66 @@ def test_a_source_that_is_not_there_is_an_error(source: Path, target: Path) -> N
 
 
 @pytest.mark.parametrize("landlock", [True, False])
-def test_writing_through_a_link_is_refused_by_the_guard(landlock: bool, source: Path, target: Path) -> None:
+def test_writing_through_a_link_reaches_a_copy_under_the_guard(landlock: bool, source: Path, target: Path) -> None:
     mine = write(source / "data" / "a.txt", "precious")
     build_view(str(source), str(target))
 
     child = os.fork()
     if child == 0:
-        guard.restrict([str(target)], Limits(), landlock=landlock)
-        try:
-            (target / "data" / "a.txt").write_text("gone")
-        except PermissionError:
-            os._exit(13)
-        os._exit(0)
+        guard.restrict(str(target), Limits(), landlock=landlock)
+        (target / "data" / "a.txt").write_text("gone")
+        os._exit(13)
     status = os.waitpid(child, 0)[1]
 
     assert (os.waitstatus_to_exitcode(status), mine.read_text()) == (13, "precious")
+    assert (target / "data" / "a.txt").read_text() == "gone"
+
+
+# ---- copies ----------------------------------------------------------------------------------------------------
+
+
+def own(target: Path, path: str, largest: int = 100) -> None:
+    make_own(str(target), str(target / path), lambda place: place.startswith(str(target)), largest)
+
+
+def test_links_on_the_way_to_a_file_become_folders_of_links_and_the_file_a_copy(source: Path, target: Path) -> None:
+    mine, other = write(source / "deep" / "er" / "a.txt", "precious"), write(source / "deep" / "b.txt")
+    (target / "deep").symlink_to(source / "deep")
+
+    own(target, "deep/er/a.txt")
+
+    copy = target / "deep" / "er" / "a.txt"
+    assert (copy.is_symlink(), copy.read_text(), copy.stat().st_mtime) == (False, "precious", mine.stat().st_mtime)
+    assert (target / "deep" / "b.txt").readlink() == other
+
+
+def test_a_copy_can_be_written_where_the_file_cannot(source: Path, target: Path) -> None:
+    write(source / "a.txt").chmod(0o444)
+    (target / "a.txt").symlink_to(source / "a.txt")
+
+    own(target, "a.txt")
+
+    assert (target / "a.txt").stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("shown", ["large.bin", "absent", "pipe"])
+def test_links_to_what_cannot_be_copied_stay(shown: str, source: Path, target: Path) -> None:
+    write(source / "large.bin", "x" * 101)
+    os.mkfifo(source / "pipe")
+    (target / "link").symlink_to(source / shown)
+
+    own(target, "link")
+
+    assert (target / "link").readlink() == source / shown
+
+
+def test_links_within_the_view_stay_links(source: Path, target: Path) -> None:
+    write(target / "here" / "a.txt", "mine")
+    (target / "link").symlink_to("here")
+
+    own(target, "link/a.txt")
+
+    assert ((target / "link").is_symlink(), (target / "here" / "a.txt").read_text()) == (True, "mine")
 
 
 # ---- removal ---------------------------------------------------------------------------------------------------
