@@ -20,7 +20,8 @@ from shrinkrepro.runtime.system import checked, libc
 
 __all__ = ["give_up_mounting", "hide", "lay_over", "mount_points", "own_mounts", "worth_a_layer"]
 
-_NEW_MOUNTS, _NEW_USER = 0x20000, 0x10000000
+_NEW_MOUNTS, _NEW_IPC, _NEW_USER = 0x20000, 0x8000000, 0x10000000
+_NO_SUID, _NO_DEVICES = 0x2, 0x4
 _BIND, _RECURSIVE, _PRIVATE = 0x1000, 0x4000, 0x40000
 _CAPABILITY_VERSION_3 = 0x20080522
 # As mountinfo writes blanks and the like.
@@ -28,15 +29,15 @@ _ESCAPED = re.compile(rb"\\([0-7]{3})")
 
 
 def worth_a_layer(folders: Iterable[str], scratch: str, mounted: Sequence[str]) -> tuple[str, ...]:
-    """Which of `folders` can have a layer whose content is kept in `scratch`: outer folders only, without links.
+    """Which of `folders` can have a layer: outer folders only, none in the `scratch` folder, without links.
 
-    A layer shows one file system: what is `mounted` below the folder would be missing. And it cannot hold itself.
+    A layer shows one file system: what is `mounted` below the folder would be missing.
     """
     kept = os.path.realpath(scratch)
     chosen: list[str] = []
     for folder in sorted({os.path.realpath(folder) for folder in folders if os.path.isdir(folder)}, key=len):
         covered = any(_below(folder, outer) for outer in (kept, *chosen))
-        torn = any(_below(point, folder) and point != folder for point in (kept, *mounted))
+        torn = any(_below(point, folder) and point != folder for point in mounted)
         if not covered and not torn:
             chosen.append(folder)
     return tuple(chosen)
@@ -57,15 +58,15 @@ def mount_points() -> tuple[str, ...]:
 
 
 def own_mounts() -> bool:
-    """Give this process, which must have one thread, mounts of its own; False where that is not allowed."""
+    """Give this process, which must have one thread, mounts and System V memory of its own; False if not allowed."""
     if sys.platform != "linux":
         return False
     try:
         if os.geteuid() == 0:
-            _unshare(_NEW_MOUNTS)
+            _unshare(_NEW_MOUNTS | _NEW_IPC)
         else:
             user, group = os.geteuid(), os.getegid()
-            _unshare(_NEW_MOUNTS | _NEW_USER)
+            _unshare(_NEW_MOUNTS | _NEW_IPC | _NEW_USER)
             for name, text in (
                 ("setgroups", "deny"),
                 ("uid_map", f"{user} {user} 1"),
@@ -80,12 +81,21 @@ def own_mounts() -> bool:
     return True
 
 
-def lay_over(folders: Sequence[str], place: str) -> tuple[str, ...]:
-    """Lay an empty folder, made in the existing folder `place`, over each of `folders`; those where that worked.
+def lay_over(folders: Sequence[str], scratch: str, size: int) -> tuple[str, ...]:
+    """Lay an empty folder of at most `size` bytes, all together, over each of `folders`; those where that worked.
 
-    To be called after `own_mounts`.
+    The content is in memory, and gone with the last process that sees it. The folder `scratch` stays visible where a
+    layer would lie over it; the current folder must be entered again. To be called after `own_mounts`.
     """
-    return tuple(folder for number, folder in enumerate(folders) if _laid_over(folder, f"{place}/{number}"))
+    place = f"{scratch}/layers"
+    os.mkdir(place)
+    kept = os.open(scratch, os.O_PATH | os.O_CLOEXEC)
+    _mount("tmpfs", place, "tmpfs", _NO_SUID | _NO_DEVICES, f"size={size},mode=700")
+    laid = tuple(folder for number, folder in enumerate(folders) if _laid_over(folder, f"{place}/{number}"))
+    if any(_below(os.path.realpath(scratch), folder) for folder in laid):
+        _mount(f"/proc/self/fd/{kept}", scratch, None, _BIND, None)
+    os.close(kept)
+    return laid
 
 
 def _laid_over(folder: str, place: str) -> bool:

@@ -31,7 +31,8 @@ T = TypeVar("T")
 class Limits:
     """Bounds of one run.
 
-    `wall` and `cpu` are seconds, `memory` (address space a program may add), `file` and `output` are bytes,
+    `wall` and `cpu` are seconds, `memory` (address space a program may add), `file`, `scratch` (all that it writes) and
+    `output` (what is kept of what it prints) are bytes, `processes` counts all that it starts,
     `backwards` is how many backward passes may finish before the run is stopped as "exhausted" (None: any number).
     """
 
@@ -39,6 +40,7 @@ class Limits:
     cpu: float = 600.0
     memory: int = 16 << 30
     file: int = 1 << 30
+    scratch: int = 4 << 30
     output: int = 1 << 20
     processes: int = 512
     backwards: int | None = None

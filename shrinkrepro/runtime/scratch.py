@@ -15,7 +15,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
 
-__all__ = ["build_view", "make_own", "remove_tree"]
+__all__ = ["build_view", "make_own", "remove_tree", "size"]
 
 # How many entries of a linked folder are shown one by one when something in it is to be changed.
 _MOST_ENTRIES = 20_000
@@ -95,6 +95,21 @@ def _replace_link(link: str, target: str, spare: str, largest: int) -> None:
     else:
         return
     os.rename(spare, link)
+
+
+def size(path: str) -> int:
+    """The bytes that the files below folder `path` take up, as far as they can be seen."""
+    total, pending = 0, [path]
+    while pending:
+        try:
+            with os.scandir(pending.pop()) as listing:
+                for entry in listing:
+                    total += entry.stat(follow_symlinks=False).st_blocks * 512
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.path)
+        except OSError:  # gone meanwhile, or closed to us
+            continue
+    return total
 
 
 def remove_tree(path: str) -> None:

@@ -38,14 +38,16 @@ from shrinkrepro.runtime.messages import NOWHERE, PHRASE, Job, Outcome, Report, 
 from shrinkrepro.runtime.secrets import secret_places
 
 _CHUNK = 1 << 16
+# How often, in seconds, the processes and files of children are counted.
+_GREED = 0.25
 # A report is a few kilobytes; a child that sends more than this is not reporting.
 _LARGEST_REPORT = 16 << 20
 _PRINTED = "printed-by-the-program"
 # How nice a plain interpreter is to the candidates: it imports PyTorch for seconds, while they take milliseconds.
 _PATIENT = 5
-# How many of the files that a run writes are named, and the user's place for temporary ones.
+# How many of the files that a run writes are named, and where programs write that don't ask where to.
 _MOST_WRITTEN = 100
-_TEMPORARY = "/tmp"
+_COMMON = ("/tmp", "/dev/shm")
 _PACKAGE_PARENT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _HOOKED = (
     "import sys; sys.path[0] = {parent!r}; from shrinkrepro.runtime.plain import run; "
@@ -82,6 +84,8 @@ class Supervisor:
         self._selector.register(channel, selectors.EVENT_READ, self._read_requests)
         self._pending = bytearray()
         self._open = True
+        self._look_again = 0.0
+        self._room = 0
         wake_read, self._wake = os.pipe()
         os.set_blocking(wake_read, False)
         os.set_blocking(self._wake, False)
@@ -90,7 +94,8 @@ class Supervisor:
         self._selector.register(wake_read, selectors.EVENT_READ, lambda: self._drain(wake_read))
 
     def serve(self) -> None:
-        """Answer requests until the client has gone, then leave nothing behind."""
+        """Answer requests until the client has gone, then leave nothing behind. The scratch folder must exist."""
+        self._room = _free(self._scratch)
         try:
             while self._open:
                 for key, _ in self._selector.select(self._patience()):
@@ -102,6 +107,7 @@ class Supervisor:
 
     def _patience(self) -> float | None:
         deadlines = [child.deadline for child in self._children.values() if not child.answered]
+        deadlines += [self._look_again] if deadlines else []
         return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
 
     def _drain(self, descriptor: int) -> None:
@@ -142,6 +148,7 @@ class Supervisor:
         os.close(write)
         os.set_blocking(read, False)
         now = time.monotonic()
+        self._look_again = max(self._look_again, now + _GREED) if not self._children else self._look_again
         child = _Child(job_id, job, pid, read, now, now + job.limits.wall, folder)
         self._children[pid] = child
         self._selector.register(read, selectors.EVENT_READ, lambda: self._receive(child))
@@ -172,8 +179,23 @@ class Supervisor:
     def _answer(self, message: dict[str, Any]) -> None:
         self._channel.sendall(json.dumps(message).encode() + b"\n")
 
+    def _end_greedy(self) -> None:
+        """End children that have too many processes, or too much in their scratch folders."""
+        filled = self._room - _free(self._scratch)
+        for child in [child for child in self._children.values() if not child.answered]:
+            limits = child.job.limits
+            if len(guard.descendants(child.pid)) > limits.processes:
+                self._finish(child, _ended("killed", child, f"had more than {limits.processes} processes"))
+                _kill(child.pid)
+            elif filled > limits.scratch and scratch.size(child.folder) > limits.scratch:
+                self._finish(child, _ended("killed", child, f"wrote more than {limits.scratch} bytes"))
+                _kill(child.pid)
+
     def _end_overdue(self) -> None:
         now = time.monotonic()
+        if now >= self._look_again and self._children:
+            self._look_again = now + _GREED
+            self._end_greedy()
         for child in list(self._children.values()):
             if not child.answered and child.deadline <= now:
                 self._finish(child, _ended("timeout", child, "ran longer than it may"))
@@ -221,6 +243,12 @@ class Supervisor:
         self._children.clear()
         self._sweep()
         _remove(self._scratch)
+
+
+def _free(folder: str) -> int:
+    """The bytes that are free on the file system of a folder."""
+    space = os.statvfs(folder)
+    return space.f_bavail * space.f_frsize
 
 
 def _remove(folder: str) -> None:
@@ -301,9 +329,10 @@ def _restrict(job: Job, folder: str, written: dict[str, None]) -> str:
     home = os.path.expanduser("~")
     secrets = secret_places(home)
     if kernel:
-        wanted = layers.worth_a_layer((home, _TEMPORARY, job.cwd, job.root), folder, layers.mount_points())
+        wanted = layers.worth_a_layer((home, *_COMMON, job.cwd, job.root), folder, layers.mount_points())
         if layers.own_mounts():
-            layered = layers.lay_over(wanted, os.path.join(folder, "layers"))
+            layered = layers.lay_over(wanted, folder, job.limits.scratch)
+            os.chdir(os.path.join(folder, "view"))
             layers.hide(secrets, os.path.join(folder, "hidden"))
             layers.give_up_mounting()
     view = os.path.join(folder, "view") + os.sep

@@ -30,12 +30,12 @@ PR_SET_DUMPABLE = 4
         (["home"], ["home"], ["home"]),
         (["home", "home/project"], ["home/disk"], ["home/project"]),
         (["scratch/1", "tmp"], [], ["tmp"]),
-        ([""], [], []),
+        ([""], [], [""]),
         (["absent"], [], []),
         (["link"], [], ["home"]),
     ],
 )
-def test_outer_folders_that_are_whole_and_do_not_hold_the_scratch_folder_are_worth_a_layer(
+def test_outer_folders_that_are_whole_and_not_scratch_are_worth_a_layer(
     folders: list[str], mounted: list[str], chosen: list[str], tmp_path: Path
 ) -> None:
     for name in ("home/project", "home/disk", "tmp", "scratch/1"):
@@ -101,7 +101,7 @@ def test_what_is_written_over_a_folder_lands_in_the_layer(user: int, tmp_path: P
     (home / "a.txt").write_text("precious")
 
     def write() -> None:
-        assert layers.lay_over([str(home)], str(place)) == (str(home),)
+        assert layers.lay_over([str(home)], str(place), 1 << 20) == (str(home),)
         layers.give_up_mounting()
         assert (home / "a.txt").read_text() == "precious"
         (home / "a.txt").write_text("gone")
@@ -110,12 +110,40 @@ def test_what_is_written_over_a_folder_lands_in_the_layer(user: int, tmp_path: P
     assert code_as(user, write, tmp_path) == 0
     assert [path.name for path in home.iterdir()] == ["a.txt"]
     assert (home / "a.txt").read_text() == "precious"
-    assert (place / "0" / "written" / "a.txt").read_text() == "gone"
+    assert list((place / "layers").iterdir()) == []
+
+
+@users
+def test_the_scratch_folder_stays_visible_where_a_layer_lies_over_it(user: int, tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+
+    def write() -> None:
+        assert layers.lay_over([str(tmp_path)], str(scratch), 1 << 20) == (str(tmp_path),)
+        (tmp_path / "a.txt").write_text("gone")
+        (scratch / "b.txt").write_text("kept")
+
+    assert code_as(user, write, tmp_path) == 0
+    assert sorted(path.name for path in tmp_path.rglob("*.txt")) == ["b.txt"]
+
+
+def test_a_layer_holds_no_more_than_its_size(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "place").mkdir()
+
+    def write() -> None:
+        layers.lay_over([str(tmp_path / "home")], str(tmp_path / "place"), 1 << 20)
+        with pytest.raises(OSError, match="No space"):
+            (tmp_path / "home" / "a.txt").write_bytes(bytes(2 << 20))
+
+    assert code_of(write) == 0
 
 
 def test_a_folder_that_is_not_there_gets_no_layer(tmp_path: Path) -> None:
+    (tmp_path / "place").mkdir()
+
     def try_it() -> None:
-        assert layers.lay_over([str(tmp_path / "absent")], str(tmp_path / "place")) == ()
+        assert layers.lay_over([str(tmp_path / "absent")], str(tmp_path / "place"), 1 << 20) == ()
 
     assert code_of(try_it) == 0
 
