@@ -131,6 +131,8 @@ def execute(job: Job, send: Callable[[Report], None], private: Sequence[str] = (
 class _Engine:
     """Stands in for PyTorch's autograd engine: counts finished passes and sees every version-mismatch error first.
 
+    A pass that another one runs (a checkpoint does, to compute its segment again) is part of that one.
+
     Everything in Python that runs backward goes through `Variable._execution_engine.run_backward`: `backward()`,
     `autograd.grad`, double backward, errors that the script swallows.
     """
@@ -140,6 +142,7 @@ class _Engine:
     ) -> None:
         self._engine, self._failed, self._exhausted, self._most = engine, failed, exhausted, most
         self.passes = 0
+        self._under_way = 0
 
     @classmethod
     def install(cls, failed: Callable[[str], NoReturn], exhausted: Callable[[], NoReturn], most: int | None) -> _Engine:
@@ -153,13 +156,16 @@ class _Engine:
         return getattr(self._engine, name)
 
     def run_backward(self, *arguments: Any, **keywords: Any) -> Any:
+        self._under_way += 1
         try:
             result = self._engine.run_backward(*arguments, **keywords)
         except RuntimeError as problem:
             if PHRASE in str(problem):
                 self._failed(str(problem))
             raise
-        self.passes += 1
+        finally:
+            self._under_way -= 1
+        self.passes += not self._under_way
         if self._most is not None and self.passes > self._most:
             self._exhausted()
         return result

@@ -53,7 +53,7 @@ def probe(tensor: torch.Tensor) -> torch.Tensor | None:
     """
     try:
         # inside a torch.func transform, a tensor that is none of its own would come out wrapped
-        with nullcontext() if _is_wrapped(tensor) else torch._C._DisableFuncTorch():
+        with nullcontext() if is_wrapped(tensor) else torch._C._DisableFuncTorch():
             alias = tensor.detach()
             alias.data = _EMPTY
     except (RuntimeError, NotImplementedError, TypeError):
@@ -98,12 +98,13 @@ def with_inner(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
     found: list[torch.Tensor] = []
     for tensor in tensors:
         found.append(tensor)
-        while _is_wrapped(found[-1]):
+        while is_wrapped(found[-1]):
             found.append(torch._C._functorch.get_unwrapped(found[-1]))
     return found
 
 
-def _is_wrapped(tensor: torch.Tensor) -> bool:
+def is_wrapped(tensor: torch.Tensor) -> bool:
+    """Whether a transform of torch.func has wrapped `tensor` for its time."""
     # torch 2.1 knows no one question for both
     return torch._C._functorch.is_batchedtensor(tensor) or torch._C._functorch.is_gradtrackingtensor(tensor)
 

@@ -295,14 +295,15 @@ class Pass:
 class Report:
     """How a run ended.
 
-    `outcome`: "failed" (the version-mismatch error occurred, swallowed or not), "raised" (another exception ended
-    it), "finished", "exhausted" (more backward passes than allowed), "captured" (the values asked for are there),
+    `outcome`: "failed" (the version-mismatch error occurred, swallowed or not), "raised" (another exception ended it),
+    "finished", "exhausted" (more backward passes than allowed), "captured" (the values asked for are there),
     "timeout", "killed" (died without a word, or by a limit), "invalid" (does not compile). `failure` is the first
     version-mismatch message; `error_type`, `error` and `error_frame` are type, text and innermost own frame of the
     exception that ended the run otherwise. `seconds` run from the first line of the program to its end, or to the
-    failure. `backwards` counts finished backward passes. `modules` are the modules, not the program's own, that the
-    run imported; `strays` are those of the user's own modules that the job did not bring: name and file. `output` is
-    the end of what it printed. `guard` says what guarded the run, `written` names files that it wrote, in its words.
+    failure. `backwards` counts finished backward passes, one within another left out. `modules` are the modules, not
+    the program's own, that the run imported; `strays` are those of the user's own modules that the job did not bring:
+    name and file. `output` is the end of what it printed. `guard` says what guarded the run, `written` names files that
+    it wrote, in its words.
     """
 
     outcome: Outcome

@@ -109,10 +109,92 @@ def test_the_reference_keeps_graphs_for_second_derivatives() -> None:
     assert gradients(run(source, reference=True))[1] == [elements(torch.full((1,), 12.0))]
 
 
+@pytest.mark.parametrize("silent", ["x.data.mul_(2)", "x.detach().numpy()[...] *= 2", "x.data = x.data * 2"])
+def test_the_reference_reads_what_was_written_past_the_version_counter_as_the_program_does(silent: str) -> None:
+    source = f"""
+        import torch
+        x = torch.ones(2, requires_grad=True)
+        y = x * x
+        {silent}
+        y.sum().backward()
+    """
+    plain, reference = run(source), run(source, reference=True)
+    assert gradients(reference) == gradients(plain) == [[elements(torch.full((2,), 4.0))]]
+
+
+TRANSFORMED = """
+    import torch
+    x = torch.full((2,), 3.0, requires_grad=True)
+    y = x * 2
+    def f(t):
+        return (t**3).sum()
+    {use}
+    {write}
+    g.sum().backward()
+"""
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "g = torch.func.grad(f)(y)",
+        "g = torch.func.jacrev(f)(y)",
+        "g = torch.vmap(torch.func.grad(f))(y[None])",
+        "g = torch.func.hessian(f)(y)",
+    ],
+)
+def test_the_reference_runs_the_transforms_of_torch_func(use: str) -> None:
+    source = TRANSFORMED.format(use=use, write="pass")
+    assert gradients(run(source, reference=True))[-1] == gradients(run(source))[-1]
+
+
+def test_the_reference_guards_what_the_outer_graph_saves_inside_a_transform() -> None:
+    meant = gradients(run(TRANSFORMED.format(use="g = torch.func.grad(f)(y)", write="pass")))[-1]
+    source = TRANSFORMED.format(use="g = torch.func.grad(f)(y)", write="y.mul_(2)")
+    assert [one.finished for one in run(source)] == [True, False]
+    assert gradients(run(source, reference=True))[-1] == meant
+
+
+def test_the_reference_does_not_pretend_to_know_what_is_written_inside_a_transform() -> None:
+    source = """
+        import torch
+        def f(t):
+            y = t.exp()
+            y.mul_(2)
+            return y.sum()
+        torch.func.grad(f)(torch.ones(2))
+    """
+    assert [one.finished for one in run(source, reference=True)] == [False]
+
+
+CHECKPOINTED = """
+    import torch
+    from torch.utils.checkpoint import checkpoint
+    torch.manual_seed(0)
+    net = torch.nn.Linear(2, 2)
+    x = torch.ones(1, 2, requires_grad=True)
+    for _ in range(2):
+        h = checkpoint(net, x * 2, use_reentrant=True)
+        (h + net(x)).pow(2).sum().backward()
+"""
+
+
+@pytest.mark.parametrize("reference", [False, True])
+def test_the_pass_that_a_checkpoint_runs_is_part_of_the_pass_around_it(reference: bool) -> None:
+    passes = run(CHECKPOINTED, reference=reference)
+    plain = run(CHECKPOINTED.replace("checkpoint(net, x * 2, use_reentrant=True)", "net(x * 2)"))
+    assert [one.number for one in passes] == [1, 2]
+    for ours, theirs in zip(passes, plain, strict=True):
+        assert compare(ours.losses, theirs.losses).same
+        assert compare(ours.gradients, theirs.gradients).same
+
+
 def test_nothing_stays_behind() -> None:
     engine = torch.autograd.Variable._execution_engine
     checkpoint = torch.utils.checkpoint.checkpoint
+    refusing = torch.autograd.graph.disable_saved_tensors_hooks
     run("import torch\n", reference=True)
+    assert torch.autograd.graph.disable_saved_tensors_hooks is refusing
     assert torch.autograd.Variable._execution_engine is engine
     assert torch.utils.checkpoint.checkpoint is checkpoint
 
