@@ -39,7 +39,9 @@ _SLOWER = 4
 # Rewrites that mend one of several saved tensors without changing a word of the message.
 _ONE_OF_SEVERAL = ("copy saved", "copy parameters", "detach")
 _CUTS = ("detach", "recompute")
-_NO_REFERENCE = "The reference run did not get to that backward pass: whether loss and gradients change is not known."
+_NO_REFERENCE = (
+    "The reference run did not get through that backward pass{why}: whether loss and gradients change is not known."
+)
 
 
 class OutOfRuns(Exception):
@@ -94,10 +96,16 @@ class Trials:
         return traced if polled is None else replace(polled, written=traced.written)
 
     @property
-    def unproven(self) -> bool:
-        """Whether the reference run was made and says nothing about the backward pass that matters."""
-        passes = self._reference.passes if self._reference is not None else None
-        return passes is not None and not any(p.number == self.number and p.finished for p in passes)
+    def unproven(self) -> str | None:
+        """Why nothing can be proven; None unless the reference run says nothing about the backward pass that matters.
+
+        A script may have another error there, which the crash has hidden.
+        """
+        reference = self._reference
+        if reference is None or any(p.number == self.number and p.finished for p in reference.passes):
+            return None
+        why = "" if reference.error is None else f", where it ended with {reference.error_type}: {reference.error}"
+        return _NO_REFERENCE.format(why=why)
 
     def observe(self, candidate: Program) -> Observation | None:
         """What the expressions of a candidate are."""
@@ -160,8 +168,8 @@ def mend(trials: Trials, trace: Trace | None = None) -> Mending:
     except (OutOfRuns, KeyboardInterrupt):
         chosen = best(attempts)
         notes.append(f"Stopped after {trials.runs} runs: a better repair may exist.")
-    if trials.unproven:
-        notes.append(_NO_REFERENCE)
+    if trials.unproven is not None:
+        notes.append(trials.unproven)
     writes = () if trace is None else diagnose(trace, dict(trials.program.texts)).writes
     seconds = time.monotonic() - started
     other = alternative(attempts, chosen)

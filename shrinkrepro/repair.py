@@ -16,7 +16,7 @@ import libcst as cst
 
 from shrinkrepro.facts import Facts
 from shrinkrepro.passes.common import names, whole
-from shrinkrepro.passes.inplace import builder, copied_arguments, forms, function_of, moved_behind, written
+from shrinkrepro.passes.inplace import builder, copied_arguments, forms, function_of, hands_on, moved_behind, written
 from shrinkrepro.passes.syntax import (
     argument,
     canonical,
@@ -71,7 +71,7 @@ def repairs(facts: Facts, trace: Trace) -> Iterator[list[Repair]]:
     seen = {repair.patch for repair in written}
     # where a library writes (an optimizer's step), it writes parameters, of which no expression here is a copy
     second, third = (_copies_at_save, _moves) if written else (_moves, _copies_at_save)
-    for family in (second, third, _detached, _recomputed, _on_copied_parameters):
+    for family in (second, third, _detached, _recomputed, _on_copied_parameters, _copies_on_the_way):
         found = [repair for repair in _each_once(family(facts, trace)) if repair.patch not in seen]
         yield found
         seen.update(repair.patch for repair in found)
@@ -102,7 +102,8 @@ def _out_of_place(facts: Facts) -> Iterator[Repair]:
     tree = facts.tree(culprit.code.path)
     exact = rewrites(tree, culprit)
     yield from (repair for repair in exact if repair.kind == "out-of-place")
-    if not isinstance(culprit.node, (cst.Expr, cst.AugAssign)) and not _assigns_item(culprit.node):
+    stands_alone = isinstance(culprit.node, (cst.Expr, cst.AugAssign)) and not hands_on(tree, culprit)
+    if not stands_alone and not _assigns_item(culprit.node):
         lossy = [form for form in forms(tree, culprit) if not form.exact and not form.fresh]
         yield from (_repair(tree, culprit, form.patch, "out-of-place") for form in lossy)
     yield from _returned(tree, culprit)
@@ -157,6 +158,56 @@ def _copies_at_save(facts: Facts, trace: Trace) -> Iterator[Repair]:
             for node, where in [*results, *operands] if results_first else [*operands, *results]:
                 label = f"copy {_shown(tree, node)} {where}".rstrip()
                 yield from _applied(facts, tree, node, "clone", label, "copy saved")
+            for operation in operations:
+                yield from _all_arguments(facts, tree, operation)
+    yield from _before_hooks(facts, trace)
+
+
+def _all_arguments(facts: Facts, tree: Tree, call: cst.CSTNode) -> Iterator[Repair]:
+    """A copy of each argument of a call that saves several of them: what the method is called on stays itself."""
+    if isinstance(call, cst.Call):
+        given = [arg.value for arg in call.args if not arg.star]
+        copied = [list(_applied(facts, tree, part, "clone", "", "copy saved")) for part in given]
+        chosen = [repairs[0] for repairs in copied if repairs]
+        if len(chosen) > 1:
+            edits = tuple(edit for repair in chosen for edit in repair.patch.edits)
+            label = f"copy all that {_shown(tree, call.func)} is given"
+            yield replace(chosen[0], patch=Patch(edits, label))
+
+
+def _before_hooks(facts: Facts, trace: Trace) -> Iterator[Repair]:
+    """Where a forward hook writes to what its module has saved: a hook before it that hands on a copy."""
+    for frame in trace.mutations[0].place.stack if trace.mutations else ():
+        for tree in facts.trees:
+            for call in tree.walk(cst.Call):
+                statement = tree.statement_around(call)
+                if _registers(tree, call, frame) and _begins_line(tree, statement) and own_scope(tree, call):
+                    start = Span(statement.code.path, statement.code.start, statement.code.start)
+                    copying = "(lambda module, inputs, output: output.clone())"
+                    edit = Edit(start, (tree.span(call.func), f"{copying}\n{statement.indent}"))
+                    label = f"let a hook before {_shown(tree, call)} copy the output"
+                    yield _repair(tree, statement, Patch((edit,), label), "copy saved")
+
+
+def _registers(tree: Tree, call: cst.Call, frame: Frame) -> bool:
+    """Whether a call makes the function of a frame a forward hook."""
+    if last_name(call.func) != "register_forward_hook" or not call.args:
+        return False
+    hook = call.args[0].value
+    if isinstance(hook, cst.Lambda):
+        return (frame.function, frame.file) == ("<lambda>", tree.file.path) and frame.line in tree.lines(hook)
+    return last_name(hook) == frame.function
+
+
+def _copies_on_the_way(facts: Facts, trace: Trace) -> Iterator[Repair]:
+    """A copy of what the calls around are given in which the tensor was saved: one for all that they save of it."""
+    for place in (*([trace.saved] if trace.saved else []), *trace.also_saved):
+        for frame in place.stack[1:_LEVELS]:
+            tree = facts.tree(frame.file)
+            for node in _operations(tree, frame):
+                for part in _operands(tree, node) if isinstance(node, cst.Call) else ():
+                    label = f"copy {_shown(tree, part)} on the way to where it is saved"
+                    yield from _applied(facts, tree, part, "clone", label, "copy saved")
 
 
 def _on_copied_parameters(facts: Facts, trace: Trace) -> Iterator[Repair]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corpus.generate.shared import Shared
 from shrinkrepro.bisection import Trials, alternative, best, mend, smallest
 from shrinkrepro.failure import parse
 from shrinkrepro.isolation.backend import Backend
@@ -259,26 +260,34 @@ def test_a_repair_that_changes_the_loss_is_not_proven_and_the_search_goes_on() -
 # ---- the search, on real programs
 
 
-def run(text: str, folder: Path) -> Mending:
+@pytest.fixture(scope="module")
+def backend() -> Iterator[Shared]:
+    with Shared() as shared:
+        yield shared
+
+
+def run(text: str, folder: Path, backend: Shared) -> Mending:
     script = folder / "train.py"
-    script.write_text(text, encoding="utf-8")
-    return bisect(load_script(str(script)), Options(timeout=120)).mending
+    script.write_text(textwrap.dedent(text), encoding="utf-8")
+    return bisect(load_script(str(script)), Options(timeout=120, jobs=1), start=backend).mending
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("planted", range(3))
-def test_the_planted_write_among_harmless_ones_is_the_one_that_is_edited(planted: int, tmp_path: Path) -> None:
+def test_the_planted_write_among_harmless_ones_is_the_one_that_is_edited(
+    planted: int, tmp_path: Path, backend: Shared
+) -> None:
     saving = [f"y{index} = torch.exp(x + {index})" for index in range(3)]
     writes = [f"b{index} = torch.zeros(2)\nb{index} += 1" for index in range(3)]
     lines = [*saving, *writes, f"y{planted} *= 2", "(y0 * y1 * y2).sum().log().backward()", "print(x.grad)"]
-    mending = run("import torch\nx = torch.ones(2, requires_grad=True)\n" + "\n".join(lines) + "\n", tmp_path)
+    mending = run("import torch\nx = torch.ones(2, requires_grad=True)\n" + "\n".join(lines) + "\n", tmp_path, backend)
     assert mending.chosen is not None
     assert mending.chosen.proof.complete
     assert [repair.source for repair in mending.chosen.repairs] == [f"y{planted} *= 2"]
 
 
 @pytest.mark.slow
-def test_an_average_of_weights_is_not_lost_to_a_loop_variable(tmp_path: Path) -> None:
+def test_an_average_of_weights_is_not_lost_to_a_loop_variable(tmp_path: Path, backend: Shared) -> None:
     """`slow = slow.lerp(...)` would stop the crash and the average: at this rate no loss of four steps shows it."""
     text = """
         import copy
@@ -295,24 +304,119 @@ def test_an_average_of_weights_is_not_lost_to_a_loop_variable(tmp_path: Path) ->
             loss.backward()
             opt.step()
     """
-    mending = run(textwrap.dedent(text), tmp_path)
+    mending = run(text, tmp_path, backend)
     assert mending.chosen is not None
     assert mending.chosen.proof.complete
     assert "        slow.lerp_(fast.detach(), 1e-6)\n" in mending.chosen.program.entry.text
 
 
 @pytest.mark.slow
-def test_an_alias_that_must_see_the_write_keeps_seeing_it(tmp_path: Path) -> None:
+def test_an_alias_that_must_see_the_write_keeps_seeing_it(tmp_path: Path, backend: Shared) -> None:
     """Written out-of-place, the sum would not change with `y`: only a copy of what is saved leaves the loss alone."""
     text = (
         "import torch\nx = torch.ones(2, requires_grad=True)\ny = torch.exp(x)\nalias = y\ny += 1\n"
         "alias.sum().backward()\n"
     )
-    mending = run(text, tmp_path)
+    mending = run(text, tmp_path, backend)
     assert mending.chosen is not None
     assert mending.chosen.proof.complete
     assert "torch.exp(x).clone()" in mending.chosen.program.entry.text
     assert any(tried.proof.loss and math.isclose(tried.proof.loss.difference, 2.0) for tried in mending.attempts)
+
+
+TRANSFORM = """
+    import torch
+    w = torch.arange(1.0, 4.0, requires_grad=True)
+    cubed = torch.func.grad(lambda t: (t**3).sum())(w)
+    y = w.sigmoid()
+    y += 1
+    (y * cubed).sum().backward()
+"""
+SILENT = """
+    import torch
+    w = torch.arange(1.0, 4.0, requires_grad=True)
+    other = torch.ones(3)
+    y, z = w.sigmoid(), w * other
+    other.data.mul_(3)
+    y += 1
+    (y * z).sum().backward()
+"""
+SECOND_DERIVATIVE = """
+    import torch
+    w = torch.arange(1.0, 4.0, requires_grad=True)
+    (g,) = torch.autograd.grad((w**3).sum(), w, create_graph=True)
+    with torch.no_grad():
+        w.mul_(2)
+    (g + w).sum().backward()
+"""
+REENTRANT = """
+    import torch
+    from torch.utils.checkpoint import checkpoint
+    torch.manual_seed(0)
+    net = torch.nn.Linear(3, 3)
+    x = torch.ones(3, requires_grad=True)
+    y = x.sigmoid()
+    y_sum = y.sum()
+    h = checkpoint(net, x * 2, use_reentrant=True)
+    y += 1
+    (y_sum + y.sum() + h.sum()).backward()
+"""
+HOOK = """
+    import torch
+    w = torch.arange(1.0, 4.0, requires_grad=True)
+    net = torch.nn.Sigmoid()
+    net.register_forward_hook(lambda module, inputs, output: print(output.clamp_(min=0.9).shape))
+    net(w).sum().backward()
+"""
+ITSELF = """
+    import torch
+    w = torch.arange(4.0, requires_grad=True)
+    grid = (w * 1).view(2, 2)
+    grid.view(-1).addcmul_(grid.view(-1), grid.view(-1))
+    grid.sum().backward()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "edited"),
+    [
+        (TRANSFORM, "y = y + 1\n"),
+        (SILENT, "y = y + 1\n"),
+        (SECOND_DERIVATIVE, "(w.clone()**3)"),
+        (REENTRANT, "y = y + 1\n"),
+        (HOOK, "net.register_forward_hook(lambda module, inputs, output: output.clone())\n"),
+        (ITSELF, "addcmul_(grid.view(-1).clone(), grid.view(-1).clone())"),
+    ],
+    ids=[
+        "torch.func",
+        "a silent write beside",
+        "second derivative",
+        "reentrant checkpoint",
+        "hook",
+        "writes what it reads",
+    ],
+)
+def test_a_repair_is_proven(text: str, edited: str, tmp_path: Path, backend: Shared) -> None:
+    mending = run(text, tmp_path, backend)
+    assert mending.chosen is not None
+    assert mending.chosen.proof.complete
+    assert edited in mended(mending)
+
+
+@pytest.mark.slow
+def test_another_error_of_the_script_that_the_crash_has_hidden_is_told(tmp_path: Path, backend: Shared) -> None:
+    text = """
+        import torch
+        w = torch.ones(2, 3, requires_grad=True)
+        y = w * w
+        with torch.no_grad():
+            w.t_()
+        y.sum().backward()
+    """
+    mending = run(text, tmp_path, backend)
+    assert not any(tried.proof.complete for tried in mending.attempts)
+    assert "where it ended with RuntimeError: The size of tensor a" in mending.notes[-1]
 
 
 @pytest.mark.slow

@@ -275,6 +275,73 @@ def test_a_function_that_is_only_called_does_not_return_what_it_wrote(use: str) 
     assert not any("return" in lines for lines in made)
 
 
+@pytest.mark.parametrize(
+    "hook",
+    ["lambda module, inputs, output: output.add_(1)", "lambda module, inputs, output: print(output.add_(1))"],
+)
+def test_a_lambda_hands_on_what_it_writes_out_of_place(hook: str) -> None:
+    use = f"net.register_forward_hook({hook})"
+    source = f"import torch\n{use}\ny = net(x)\ny.sum().backward()\n"
+    write = hook.partition(": ")[2]
+    lines = found(source, ("net(x)",), (write,), ("y.sum().backward()",), kind="out-of-place")
+    assert lines == [use.replace("add_", "add")]
+
+
+@pytest.mark.parametrize(
+    ("registered", "function"),
+    [
+        ("net.register_forward_hook(lambda module, inputs, output: print(output.add_(1)))", "<lambda>"),
+        ("handle = net.register_forward_hook(hook)", "hook"),
+        ("handle = net.register_forward_hook(self.hook)", "hook"),
+    ],
+)
+def test_a_hook_before_the_one_that_writes_hands_on_a_copy(registered: str, function: str) -> None:
+    source = f"import torch\ndef hook(module, inputs, output):\n    output.add_(1)\n{registered}\ny = net(x)\n"
+    write = "output.add_(1)" if function == "hook" else "print(output.add_(1))"
+    lines = copied_at_save(source, "net(x)", write, function)
+    assert "net.register_forward_hook(lambda module, inputs, output: output.clone())" in lines
+
+
+def test_a_function_that_is_no_hook_has_none_before_it() -> None:
+    source = (
+        "import torch\ndef hook(output):\n    output.add_(1)\nnet.register_forward_hook(other)\ny = net(x)\nhook(y)\n"
+    )
+    assert not any(
+        "clone()" in line and "lambda" in line for line in copied_at_save(source, "net(x)", "output.add_(1)", "hook")
+    )
+
+
+def copied_at_save(source: str, saved: str, write: str, function: str) -> list[str]:
+    """What copying what is saved makes of a source where `function` writes."""
+    program = Program.of(source, "train.py")
+    changed = Place("add_", (frame(program, write, function), frame(program, "y = net(x)")))
+    trace = Trace(MESSAGE, None, None, place(program, saved), (Mutation(changed, 0, 1),), None)
+    facts = Facts(program, diagnose(trace, dict(program.texts)), lambda: None)
+    everything = chain.from_iterable(repairs(facts, trace))
+    return [changed_lines(program, repair) for repair in everything if repair.kind == "copy saved"]
+
+
+def test_what_a_call_is_given_is_copied_at_once_where_it_saves_several() -> None:
+    source = "import torch\nx.view(-1).addcmul_(x.view(-1), y, value=2)\nx.sum().backward()\n"
+    call = "x.view(-1).addcmul_(x.view(-1), y, value=2)"
+    made = found(source, (call,), (call,), ("x.sum().backward()",), kind="copy saved")
+    assert "x.view(-1).addcmul_(x.view(-1).clone(), y.clone(), value=2)" in made
+
+
+def test_what_a_call_around_passes_on_is_copied_for_all_that_is_saved_of_it() -> None:
+    source = """
+        import torch
+        def f(x):
+            y = x * x
+            return y * x
+        y = f(w)
+        w += 1
+        y.sum().backward()
+    """
+    made = found(source, ("x * x", "f(w)"), ("w += 1",), ("y.sum().backward()",), kind="copy saved")
+    assert made[-1] == "y = f(w.clone())"
+
+
 def test_a_write_whose_result_is_used_before_the_backward_stays_where_it_is() -> None:
     source = """
         y = w.exp()

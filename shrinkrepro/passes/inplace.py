@@ -213,6 +213,11 @@ def written(tree: Tree, statement: Statement) -> list[cst.BaseExpression]:
     return []
 
 
+def hands_on(tree: Tree, statement: Statement) -> bool:
+    """Whether an expression around it takes the value of a call in a statement that writes: an argument, a lambda."""
+    return not _Rewrite(tree, statement, tuple(_writes(tree, statement))).lone
+
+
 def _writes(tree: Tree, statement: Statement) -> list[_Write]:
     """The calls of a statement that can be seen to write."""
     calls = _calls_of(tree).get(statement.node, ())
@@ -358,7 +363,8 @@ class _Rewrite:
     def bare(self) -> Form:
         """The form that leaves what was written to as it is."""
         lossless = all(write.written is None for write in self.writes)
-        label = self.label if lossless else f"{self.label} and lose what it wrote"
+        alone = isinstance(self.statement.node, cst.Expr) and self.lone
+        label = f"{self.label} and lose what it wrote" if alone and not lossless else self.label
         return Form(_patch(label, *self.edits), exact=lossless, fresh=self.fresh)
 
 

@@ -62,7 +62,8 @@ class Record:
 
     `hooked`: saved-tensor hooks were active, so what the node saved is whatever they made of it, and reading it
     runs them; `saved` then holds what the call that brought the hooks was given. `hidden` is the call that made a node
-    which does not show what it saved; `saved` then holds all that this may be.
+    which does not show what it saved; `saved` then holds all that this may be. `sources` is what is known about the
+    nodes below the backward pass that made the node, if one did: it has saved again what they had saved.
     """
 
     node: str
@@ -74,6 +75,7 @@ class Record:
     saved: tuple[Saved, ...]
     hooked: bool = False
     hidden: Hidden | None = None
+    sources: tuple[Record, ...] = ()
 
 
 @dataclass(slots=True)
@@ -97,9 +99,12 @@ class _Pass:
 
 
 class _Moment:
-    """A call under way. Where it was made is worked out only if somebody asks, while it lasts."""
+    """A call under way. Where it was made is worked out only if somebody asks, while it lasts.
 
-    __slots__ = ("_called", "_note", "_own", "operator", "step")
+    `sources` is what is known about the nodes that a backward pass runs, where the call is one that makes a graph.
+    """
+
+    __slots__ = ("_called", "_note", "_own", "operator", "sources", "step")
 
     def __init__(
         self,
@@ -110,6 +115,7 @@ class _Moment:
         where: Note | None = None,
     ) -> None:
         self.operator, self.step = operator, step
+        self.sources: tuple[Record, ...] = ()
         self._own, self._called, self._note = own_files, called, where
 
     @property
@@ -322,7 +328,10 @@ class Tracer:
         hidden: Hidden | None = None,
     ) -> None:
         sequence = node._sequence_nr()
-        record = Record(node.name(), sequence, self._tick(), now.step, now.operator, now.note, saved, hooked, hidden)
+        clock = self._tick()
+        record = Record(
+            node.name(), sequence, clock, now.step, now.operator, now.note, saved, hooked, hidden, now.sources
+        )
         node.metadata[self._key] = record
         self._records.add(record)
         if self._recorded is not None:
@@ -367,6 +376,8 @@ class Tracer:
         with torch._C.DisableTorchFunction():
             roots = tuple(node for node in map(_root, asked["tensors"]) if node is not None)
             self._discover(roots, now)
+            if asked["create_graph"]:
+                now.sources = tuple(record for _, record in self._known(roots))
         thread.passes.append(_Pass(roots, now.operator, now.step, now.note))
         thread.failed = None
         calling, thread.calling = thread.calling, False
@@ -388,6 +399,13 @@ class Tracer:
             if not asked["keep_graph"] and not asked["inputs"]:
                 self._release(roots)
         return result
+
+    def _known(self, roots: Iterable[Node]) -> Iterator[tuple[Node, Record]]:
+        """The nodes below `roots` that saved something, and what is known about them."""
+        for node in graph.reachable(roots):
+            record = node.metadata.get(self._key)
+            if record is not None:
+                yield node, record
 
     def _release(self, roots: Iterable[Node]) -> None:
         """Forget what is known about a graph that has been used up, though somebody may hold on to it."""
@@ -566,17 +584,14 @@ class Tracer:
 
         Third, all attributes of that node which raise it: the first, only, of a hooked one.
         """
-        known = [
-            (record, node) for node in graph.reachable(roots) if (record := node.metadata.get(self._key)) is not None
-        ]
 
         # Reading a hooked node runs its hooks (a checkpoint computes its segment again), so these come last, but for
         # those that were given a tensor which has moved as the message says.
-        def turn(pair: tuple[Record, Node]) -> tuple[bool, int]:
-            record = pair[0]
+        def turn(pair: tuple[Node, Record]) -> tuple[bool, int]:
+            record = pair[1]
             return record.hooked and not any(map(mismatch.moved, record.saved)), -record.sequence
 
-        for record, node in sorted(known, key=turn):
+        for node, record in sorted(self._known(roots), key=turn):
             complaints = (
                 attribute
                 for attribute in graph.attributes(node)
@@ -597,7 +612,7 @@ class Tracer:
         What a node below `roots` saved comes before all else, which another pass may have needed; of hidden tensors,
         those that torch says were saved.
         """
-        below = [record for node in graph.reachable(roots) if (record := node.metadata.get(self._key)) is not None]
+        below = [record for _, record in self._known(roots)]
         fitting = [(record, saved) for record in below for saved in record.saved if mismatch.fits(saved)]
         if not fitting:
             fitting = [(record, saved) for record in self._records for saved in record.saved if mismatch.fits(saved)]

@@ -824,6 +824,23 @@ def test_other_places_that_saved_the_same_tensor_are_named() -> None:
     assert saved == {6, 8}
 
 
+def test_where_a_backward_pass_saved_the_tensor_again_the_forward_pass_is_named_too() -> None:
+    found = trace(
+        """
+        import torch
+        w = torch.arange(3.0, requires_grad=True)
+        b = torch.ones(3, requires_grad=True)
+        (g,) = torch.autograd.grad((w**3).sum(),
+                                   w, create_graph=True)
+        with torch.no_grad():
+            w += 1
+        g.sum().backward()
+        """
+    )
+    assert line(found.saved) == 5
+    assert [(line(place), place.operator) for place in found.also_saved] == [(5, "pow")]
+
+
 def test_what_reads_a_graph_from_before_the_write_is_named() -> None:
     found = trace(
         """
