@@ -213,7 +213,7 @@ def _prepare(job: Job, own: Mapping[str, str], compiler: Compiler) -> types.Modu
     """Make this process look like `python script.py` to the program, and return its empty `__main__`."""
     os.environ.update(job.environment)
     location = os.path.join(job.root, *PurePosixPath(job.entry).parts)
-    sys.argv = [location if job.module else job.entry, *job.argv]
+    sys.argv = [location if job.module else os.path.relpath(location), *job.argv]
     sys.path.insert(0, os.path.join(job.root, *PurePosixPath(job.folders[0]).parts))
     sys.meta_path.insert(0, _MemoryFinder(job, compiler))
     for absolute, path in own.items():  # for tracebacks, inspect.getsource and torch.jit.script

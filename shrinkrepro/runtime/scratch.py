@@ -15,7 +15,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
 
-__all__ = ["build_view", "make_own", "remove_tree", "size"]
+__all__ = ["build_view", "make_own", "open_up", "remove_tree", "size"]
 
 # How many entries of a linked folder are shown one by one when something in it is to be changed.
 _MOST_ENTRIES = 20_000
@@ -47,6 +47,25 @@ def build_view(source: str, target: str, *, most: int = 2000) -> None:
                 os.symlink(entry.path, place)
             elif entry.path != target:
                 pending.append((entry.path, place))
+
+
+def open_up(view: str, inside: str) -> str:
+    """The folder `inside` (a relative path) of `view`, made if it is not there: no link is left on the way to it.
+
+    A link to a folder becomes a folder of links, so that what is made there is not made in the user's.
+    """
+    place = view
+    for name in os.path.normpath(inside).split(os.sep):
+        place = os.path.normpath(os.path.join(place, name))
+        if os.path.islink(place) and os.path.isdir(place):
+            origin = os.path.realpath(place)
+            os.unlink(place)
+            os.mkdir(place)
+            for entry in _entries(origin, None) or ():
+                os.symlink(entry.path, os.path.join(place, entry.name))
+        elif not os.path.isdir(place):
+            os.mkdir(place)
+    return place
 
 
 def _entries(folder: str, most: int | None) -> list[os.DirEntry[str]] | None:

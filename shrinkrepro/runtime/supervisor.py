@@ -367,18 +367,34 @@ def _become_interpreter(job: Job, root: str, folder: str) -> NoReturn:
     os.execve(sys.executable, [sys.executable, *start, *job.argv], {**os.environ, **job.environment})
 
 
-def _view_of_root(job: Job, folder: str) -> str:
-    """The scratch folder's view of the script's folder: part of the view of the current one where it lies in that."""
-    current = os.path.realpath(os.getcwd())
-    inside = os.path.relpath(os.path.realpath(job.root), os.path.realpath(job.cwd))
-    place = os.path.normpath(os.path.join(current, inside))
-    real = os.path.isdir(place) and os.path.realpath(place) == place
-    if real and (place == current or place.startswith(current + os.sep)):
-        return place
-    view = os.path.join(folder, "root")
+def _show(job: Job, view: str) -> str:
+    """Make the scratch folder `view` show the user's; the place in it that shows the current one.
+
+    Where that lies below the program's root, the root is shown around it: `..` is part of the program then.
+    """
     os.mkdir(view)
-    scratch.build_view(job.root, view)
+    if job.cwd == NOWHERE:
+        return view
+    root, current = os.path.realpath(job.root), os.path.realpath(job.cwd)
+    if current.startswith(root.rstrip(os.sep) + os.sep):
+        scratch.build_view(root, view)
+        return scratch.open_up(view, os.path.relpath(current, root))
+    scratch.build_view(current, view)
     return view
+
+
+def _view_of_root(job: Job, folder: str, view: str) -> str:
+    """Where the program's root is shown: in `view`, around or below the current folder, or in a view of its own."""
+    inside = os.path.relpath(os.path.realpath(job.root), os.path.realpath(job.cwd))
+    place = os.path.normpath(os.path.join(os.path.realpath(os.getcwd()), inside))
+    shown = os.path.realpath(view)
+    real = os.path.isdir(place) and os.path.realpath(place) == place
+    if real and (place == shown or place.startswith(shown + os.sep)):
+        return place
+    own = os.path.join(folder, "root")
+    os.mkdir(own)
+    scratch.build_view(job.root, own)
+    return own
 
 
 def _hide(root: str, path: str) -> None:
@@ -428,22 +444,20 @@ def _enter(job: Job, folder: str) -> str:
     beside itself, stays in the scratch folder. They are executed from memory all the same.
     """
     view, temporary = os.path.join(folder, "view"), os.path.join(folder, "tmp")
-    os.makedirs(view)
+    os.mkdir(folder)
     os.mkdir(temporary)
-    if job.cwd != NOWHERE:
-        scratch.build_view(job.cwd, view)
-    os.chdir(view)
-    root = _view_of_root(job, folder)
+    os.chdir(_show(job, view))
+    root = _view_of_root(job, folder, view)
     for path in job.hidden:
         _hide(root, path)
     for path, text in job.files.items():
-        target = os.path.join(root, *PurePosixPath(path).parts)
-        os.makedirs(os.path.dirname(target), exist_ok=True)
+        place = PurePosixPath(path)
+        target = os.path.join(scratch.open_up(root, str(place.parent)), place.name)
         if os.path.lexists(target):
             os.unlink(target)  # the view's link to the user's file
         with open(target, "wb") as file:
             file.write(_encoded(text))
-    os.environ.update(TMPDIR=temporary, PWD=view)
+    os.environ.update(TMPDIR=temporary, PWD=os.getcwd())
     tempfile.tempdir = None
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):

@@ -195,6 +195,63 @@ def test_a_script_finds_itself_in_its_folder(zygote: Zygote, tmp_path: Path) -> 
     assert (file, path, text) == (f"{folder}/train.py", folder, "import os, sys\n")
 
 
+def started_below(root: Path, text: str) -> Job:
+    """The run of `scripts/train.py`, below the program's root, from its own folder, with a file beside that folder."""
+    (root / "scripts").mkdir()
+    (root / "data.txt").write_text("7", encoding="utf-8")
+    below = job(root, text, files={"scripts/train.py": text})
+    return replace(below, entry="scripts/train.py", cwd=str(root / "scripts"), folders=("scripts",))
+
+
+def test_a_script_started_below_the_root_finds_what_is_above_it_and_can_write_there(
+    zygote: Zygote, tmp_path: Path
+) -> None:
+    report = run(
+        zygote,
+        started_below(
+            tmp_path,
+            "import os, sys\nopen('../new.txt', 'w').close()\n" + TELL.format("[open('../data.txt').read(), sys.argv]"),
+        ),
+    )
+    assert json.loads(report.error or "") == ["7", ["train.py"]]
+    assert not (tmp_path / "new.txt").exists()
+
+
+def fill(folder: Path) -> None:
+    """More files than a view shows one by one."""
+    for number in range(2100):
+        (folder / f"{number}.txt").touch()
+
+
+def test_too_big_a_folder_above_leaves_the_users_own_alone(zygote: Zygote, tmp_path: Path) -> None:
+    text = "open('new.txt', 'w').close()\n" + TELL.format("open('train.py').readline()")
+    below = started_below(tmp_path, text)
+    fill(tmp_path / "scripts")
+    assert json.loads(run(zygote, below).error or "") == "open('new.txt', 'w').close()\n"
+    assert not (tmp_path / "scripts" / "new.txt").exists()
+    assert not (tmp_path / "scripts" / "train.py").exists()
+
+
+@pytest.mark.parametrize("kind", ["big", "link", "hidden"])
+def test_no_file_of_a_program_replaces_one_of_the_users(zygote: Zygote, tmp_path: Path, kind: str) -> None:
+    """Their folder is not shown file by file: what a candidate is made of must not be written through the link."""
+    name = ".pkg" if kind == "hidden" else "pkg"
+    users = tmp_path / ("elsewhere" if kind == "link" else name)
+    users.mkdir()
+    (users / "nets.py").write_text("value = 0\n", encoding="utf-8")
+    if kind == "link":
+        (tmp_path / name).symlink_to(users)
+    elif kind == "big":
+        fill(users)
+    before = (users / "nets.py").stat()
+    text = TELL.format(f"open('{name}/nets.py').read()")
+    report = run(zygote, job(tmp_path, text, files={f"{name}/nets.py": "value = 1\n", f"{name}/new.py": ""}))
+    assert json.loads(report.error or "") == "value = 1\n"
+    assert (users / "nets.py").read_text(encoding="utf-8") == "value = 0\n"
+    assert (users / "nets.py").stat().st_ino == before.st_ino
+    assert not (users / "new.py").exists()
+
+
 def test_classes_of_the_script_can_be_pickled(zygote: Zygote, tmp_path: Path) -> None:
     setup = "import pickle\nclass C:\n    x = 7\n"
     assert told(zygote, tmp_path, setup, "pickle.loads(pickle.dumps(C())).x") == 7

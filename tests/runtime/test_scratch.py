@@ -9,7 +9,7 @@ import pytest
 
 from shrinkrepro.runtime import guard
 from shrinkrepro.runtime.messages import Limits
-from shrinkrepro.runtime.scratch import build_view, make_own, remove_tree
+from shrinkrepro.runtime.scratch import build_view, make_own, open_up, remove_tree
 
 pytestmark = pytest.mark.skipif(os.rename not in os.supports_dir_fd, reason="links and folder descriptors are POSIX")
 
@@ -115,6 +115,17 @@ def test_a_broken_link_does_not_stop_the_view(source: Path, target: Path) -> Non
     build_view(str(source), str(target))
 
     assert is_link(target / "broken", to=source / "broken")
+
+
+def test_a_folder_that_is_opened_up_is_real_and_shows_the_same(source: Path, target: Path) -> None:
+    nets = write(source / ".pkg" / "deep" / "nets.py", "x = 1")
+    build_view(str(source), str(target))
+
+    assert open_up(str(target), ".pkg/deep/new") == str(target / ".pkg" / "deep" / "new")
+
+    assert is_link(target / ".pkg" / "deep" / "nets.py", to=nets)
+    assert not any((target / place).is_symlink() for place in (".pkg", ".pkg/deep", ".pkg/deep/new"))
+    assert names(source / ".pkg" / "deep") == {"nets.py"}
 
 
 def test_a_folder_that_would_pass_the_bound_is_linked_as_a_whole(source: Path, target: Path) -> None:
