@@ -28,7 +28,7 @@ from shrinkrepro.passes.inplace import twins
 from shrinkrepro.problems import failure_in
 from shrinkrepro.program.check import invalid
 from shrinkrepro.program.layout import laid_out
-from shrinkrepro.program.load import with_strays
+from shrinkrepro.program.load import from_above, with_strays
 from shrinkrepro.program.source import Program
 from shrinkrepro.reduction.engine import Adopted, Budget, Guesses, Pass, Reduction, Stopped
 from shrinkrepro.reduction.engine import Event as EngineEvent
@@ -236,6 +236,9 @@ def _first_look(program: Program, options: Options, workers: Workers) -> _Look:
     if plain.outcome == "finished" and traced.outcome == "failed":
         raise _unstable(program, options.tries)
     whole = with_strays(program, plain.strays)
+    if whole is program and _lacks_a_file(plain):
+        wider = from_above(program)
+        whole = program if _lacks_a_file(workers.run(job_for(wider, "plain", limits))) else wider
     if whole is not program:
         return _first_look(whole, options, workers)
     failure = failure_in(plain, program, options.timeout)
@@ -250,6 +253,11 @@ def _first_look(program: Program, options: Options, workers: Workers) -> _Look:
     by_tracer = diagnose(traced.trace, dict(program.texts)) if traced.trace else None
     wall = min(options.timeout, plain.seconds * Oracle.slack + Oracle.grace)
     return _Look(explanation, traced.trace, by_tracer, replace(limits, wall=wall, backwards=plain.backwards))
+
+
+def _lacks_a_file(report: Report) -> bool:
+    """Whether a run ended because a module or a file was not found."""
+    return report.outcome == "raised" and report.error_type in ("ModuleNotFoundError", "FileNotFoundError")
 
 
 def _notes(traced: Report, plain: Report, diagnosis: Diagnosis, slow: Sequence[str]) -> Iterator[str]:

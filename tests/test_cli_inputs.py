@@ -54,6 +54,22 @@ def test_a_module_of_a_package_ends_in_one_file(folder: Path, capfd: pytest.Capt
 
 
 @pytest.mark.slow
+def test_a_script_finds_modules_and_files_in_the_folder_above(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "scripts").mkdir()
+    (folder / "by.txt").write_text("3", encoding="utf-8")
+    text = "import sys\nsys.path.append('..')\nfrom pkg import nets\n" + TRAIN.partition("from . import nets\n")[2]
+    (folder / "scripts" / "train.py").write_text(
+        text.replace('int(sys.argv[1]) * int(os.environ["TIMES"])', "int(open('../by.txt').read())"), encoding="utf-8"
+    )
+    monkeypatch.chdir(folder / "scripts")
+    assert main(["explain", "train.py", "--json", "-q"]) == Exit.DONE
+    culprit = json.loads(capfd.readouterr().out)["culprit"]
+    assert (culprit["file"], culprit["line"]) == ("pkg/nets.py", 3)
+
+
+@pytest.mark.slow
 def test_a_notebook_is_told_by_cell_and_line(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "net.ipynb", "--json", "-q"]) == Exit.DONE
     document = json.loads(capfd.readouterr().out)

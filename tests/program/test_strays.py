@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from shrinkrepro.program.load import load_module, load_script, with_strays
+from shrinkrepro.program.load import from_above, load_module, load_script, with_strays
 from shrinkrepro.program.source import Program
 
 
@@ -62,3 +62,27 @@ def test_a_module_is_started_as_python_m_starts_it(tmp_path: Path) -> None:
     call = program.invocation
     assert (call.entry, call.module, call.argv, call.root) == ("a/train.py", "a.train", ("--n", "1"), str(tmp_path))
     assert [file.path for file in program] == ["a/__init__.py", "a/nets.py", "a/train.py"]
+
+
+# ---- the folder above
+
+
+def test_a_script_started_in_its_folder_can_be_seen_from_above(tmp_path: Path) -> None:
+    made(tmp_path, {"scripts/train.py": "import nets\n", "scripts/nets.py": "x = 1\n"})
+    program = from_above(load_script("train.py", cwd=str(tmp_path / "scripts")))
+    call = program.invocation
+    assert (call.root, call.entry, call.folders) == (str(tmp_path), "scripts/train.py", ("scripts",))
+    assert [file.path for file in program] == ["scripts/nets.py", "scripts/train.py"]
+    assert call.cwd == str(tmp_path / "scripts")
+
+
+def test_a_script_that_is_started_from_above_is_seen_from_there_already(tmp_path: Path) -> None:
+    made(tmp_path, {"scripts/train.py": "x = 1\n"})
+    program = load_script("scripts/train.py", cwd=str(tmp_path))
+    assert from_above(program) is program
+
+
+def test_no_more_than_one_folder_is_added(tmp_path: Path) -> None:
+    made(tmp_path, {"a/b/train.py": "x = 1\n"})
+    program = from_above(load_script("train.py", cwd=str(tmp_path / "a" / "b")))
+    assert from_above(program) is program
