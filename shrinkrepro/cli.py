@@ -11,6 +11,7 @@ import json
 import os
 import shlex
 import signal
+import stat
 import sys
 import threading
 from collections import deque
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+_MOST_INPUT = 16 << 20  # each run is sent it anew
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -46,7 +48,7 @@ class Request:
 
     Either `script` or `module`, the dotted name given to -m, is there. `cells` are those of a notebook to be run, all
     when None; `inline` are installed packages to be treated like local modules. `protection` is None where the
-    strongest is wanted that there is.
+    strongest is wanted that there is. `stdin` is what the script reads as standard input.
     """
 
     script: str | None
@@ -57,6 +59,7 @@ class Request:
     inline: tuple[str, ...]
     network: bool
     protection: Protection | None
+    stdin: str
     as_json: bool
     quiet: bool
 
@@ -74,7 +77,7 @@ class Request:
     def program(self) -> Program:
         """The program to explain or reduce. Raises ShrinkReproError when it is not there, or not to be guarded so."""
         program = self._loaded()
-        call = replace(program.invocation, network=self.network, protection=self._protection())
+        call = replace(program.invocation, network=self.network, protection=self._protection(), stdin=self.stdin)
         return replace(program, invocation=call)
 
     def _protection(self) -> Protection:
@@ -129,6 +132,37 @@ def _numbers(context: click.Context, option: click.Parameter, value: str | None)
     return frozenset(number for first, _, last in ranges for number in range(int(first), int(last or first) + 1))
 
 
+def _standard_input(context: click.Context, option: click.Parameter, path: str | None) -> str:
+    data = standard_input(path)
+    if len(data) > _MOST_INPUT:
+        raise click.BadParameter(f"more than {_MOST_INPUT >> 20} MiB; let the script read a file instead")
+    return os.fsdecode(data)
+
+
+def standard_input(path: str | None) -> bytes:
+    """What the file named holds, our own standard input for "-"; of None, the file that this was redirected from.
+
+    A pipe is read only when asked for: nobody may ever write to it, and waiting for that would hang.
+    Raises ShrinkReproError when the file cannot be read.
+    """
+    try:
+        if path is None and not stat.S_ISREG(os.fstat(0).st_mode):
+            return b""
+    except OSError:  # we were started without one
+        return b""
+    try:
+        if path is not None and path != "-":
+            return Path(path).read_bytes()
+        with open(0, "rb", closefd=False) as file:
+            begin = file.tell() if path is None else None
+            data = file.read(_MOST_INPUT + 1)
+            if begin is not None:
+                file.seek(begin)  # it may be the list that a shell loop goes through
+            return data
+    except OSError as problem:
+        raise ShrinkReproError(Exit.NO_SUCH_FILE, f"--stdin {path} cannot be read: {problem.strerror}") from problem
+
+
 def _shared(command: Command) -> Command:
     """Add the arguments and options that all commands have."""
     seconds = click.FloatRange(min=0, min_open=True)
@@ -157,6 +191,8 @@ def _shared(command: Command) -> Command:
             click.option("--env", "environment", multiple=True, callback=_assignments, metavar="NAME[=VALUE]",
                          help="Set an environment variable for the script, or pass on one that looks like a secret; "
                          "may be repeated."),
+            click.option("--stdin", callback=_standard_input, metavar="FILE",
+                         help="What each run of the script reads as standard input; - for what is piped in."),
             click.version_option(__version__, prog_name="shrinkrepro"),
         ]
     ):  # fmt: skip

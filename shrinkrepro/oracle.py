@@ -112,6 +112,7 @@ def job_for(program: Program, watch: Watch = "plain", limits: Limits = _UNBOUNDE
         folders=call.folders,
         network=call.network,
         protection=call.protection,
+        stdin=call.stdin,
         watch=watch,
         limits=limits,
     )

@@ -396,7 +396,7 @@ def _verified(
     if undone:
         notes.append(f"The last {undone} steps were taken back: they fail only in the warm process.")
     if found in in_its_folder:
-        notes.append("The program needs other files of its folder, or its arguments: alone it does not fail.")
+        notes.append("The program needs other files of its folder, its arguments or its input: alone it does not fail.")
     return (describe(adopted[found]) if undone else likely), tuple(notes)
 
 

@@ -93,6 +93,12 @@ def _other_error(report: Report, program: Program) -> ShrinkReproError:
             Exit.OTHER_ERROR,
             f"{where}: the environment variable {name} looks like a secret and is not passed on; --env {name} does it",
         )
+    if report.error_type == "EOFError" and not program.invocation.stdin:
+        return ShrinkReproError(
+            Exit.OTHER_ERROR,
+            f"{where}: the script reads standard input, which is empty; give it a file with --stdin, "
+            "or - for what is piped in",
+        )
     last = f"{report.error_type}: {error.splitlines()[-1]}" if error else f"{report.error_type}"
     if any(text in error for text in _NO_GPU):
         return ShrinkReproError(

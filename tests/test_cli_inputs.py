@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from shrinkrepro.cli import main
+from shrinkrepro.cli import main, standard_input
 from shrinkrepro.errors import Exit
 
 NETS = """\
@@ -69,6 +72,52 @@ def test_a_script_finds_modules_and_files_in_the_folder_above(
     assert (culprit["file"], culprit["line"]) == ("pkg/nets.py", 3)
 
 
+@contextmanager
+def redirected(path: Path) -> Iterator[None]:
+    """Our own standard input read from a file, as `shrinkrepro train.py < path` has it."""
+    before, source = os.dup(0), os.open(path, os.O_RDONLY)
+    os.dup2(source, 0)
+    try:
+        yield
+    finally:
+        os.dup2(before, 0)
+        os.close(before)
+        os.close(source)
+
+
+def test_standard_input_is_the_file_that_it_was_redirected_from_and_can_be_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "data.txt"
+    path.write_bytes(b"one\ntwo\n")
+    with redirected(path):
+        assert (standard_input(None), os.read(0, 4)) == (b"one\ntwo\n", b"one\n")
+        assert standard_input("-") == b"two\n"
+    assert standard_input(str(path)) == b"one\ntwo\n"
+
+
+def test_a_pipe_that_nobody_may_ever_write_to_is_not_waited_for() -> None:
+    before, (reading, writing) = os.dup(0), os.pipe()
+    os.dup2(reading, 0)
+    try:
+        assert standard_input(None) == b""
+    finally:
+        os.dup2(before, 0)
+        for descriptor in (before, reading, writing):
+            os.close(descriptor)
+
+
+@pytest.mark.slow
+def test_each_run_reads_the_same_standard_input(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (folder / "by.txt").write_text("3", encoding="utf-8")
+    text = "import torch\nfrom pkg import nets\nh = torch.ones(2, requires_grad=True).exp()\n"
+    (folder / "read.py").write_text(text + "nets.bump(h, int(input())).sum().backward()\n", encoding="utf-8")
+    assert main(["explain", "read.py", "-q"]) == Exit.OTHER_ERROR
+    assert "read.py:4: the script reads standard input, which is empty; give it a file with --stdin" in (
+        capfd.readouterr().err
+    )
+    assert main(["explain", "read.py", "--json", "-q", "--stdin", "by.txt"]) == Exit.DONE
+    assert json.loads(capfd.readouterr().out)["culprit"]["file"] == "pkg/nets.py"
+
+
 @pytest.mark.slow
 def test_a_notebook_is_told_by_cell_and_line(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "net.ipynb", "--json", "-q"]) == Exit.DONE
@@ -97,6 +146,7 @@ def test_without_the_cell_that_writes_a_notebook_does_not_fail(folder: Path, cap
         (["net.ipynb", "--cells", "a"], Exit.USAGE, "'a' is not of the form 1-3,5"),
         (["pkg/train.py", "--cells", "1"], Exit.USAGE, "--cells is for notebooks"),
         (["pkg/train.py", "--inline", "no_such_package"], Exit.MISSING_MODULE, "no_such_package cannot be inlined"),
+        (["pkg/train.py", "--stdin", "none.txt"], Exit.NO_SUCH_FILE, "--stdin none.txt cannot be read: No such file"),
         (["pkg/train.py", "--inline", "torch"], Exit.USAGE, "torch cannot be inlined"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

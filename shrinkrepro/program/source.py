@@ -124,7 +124,8 @@ class Invocation:
     the folder it is started in, `argv` its arguments, `module` the dotted name for `-m`, `environment` what to add to
     the environment variables. `hidden` are files below the root that are not to be seen: the program had them once.
     `folders`, relative to the root, are those that modules are imported from; the first is the script's own.
-    `network` lets the program use the network, `protection` is what guards its runs, as a Job says.
+    `network` lets the program use the network, `protection` is what guards its runs, as a Job says. `stdin` is what it
+    reads as standard input: bytes, decoded by `os.fsdecode`.
     """
 
     root: str
@@ -137,6 +138,7 @@ class Invocation:
     folders: tuple[str, ...] = ("",)
     network: bool = False
     protection: Protection = "kernel"
+    stdin: str = ""
 
     def inside(self, path: str) -> str:
         """A file's path relative to the folder that it is imported from."""

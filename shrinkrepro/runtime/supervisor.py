@@ -463,7 +463,18 @@ def _enter(job: Job, folder: str) -> str:
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
     os.close(null)
+    if job.stdin:
+        _read_from(job.stdin, os.path.join(folder, "stdin"))
     return root
+
+
+def _read_from(text: str, path: str) -> None:
+    """Make standard input what the text encodes, by way of a file at `path`."""
+    with open(path, "wb") as file:
+        file.write(os.fsencode(text))
+    source = os.open(path, os.O_RDONLY)
+    os.dup2(source, 0)
+    os.close(source)
 
 
 def _ended(outcome: Outcome, child: _Child, why: str) -> str:

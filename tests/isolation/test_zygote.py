@@ -188,6 +188,13 @@ def test_a_script_sees_what_python_would_show_it(zygote: Zygote, tmp_path: Path)
     assert seen == ["__main__", ["train.py", "--epochs", "3"]]
 
 
+@pytest.mark.parametrize("text", ["", "größe 3\n4\n", "\udcff\udc80"])
+def test_a_script_reads_the_standard_input_it_is_given(zygote: Zygote, tmp_path: Path, text: str) -> None:
+    setup = "import os, sys\nread = sys.stdin.buffer.read()\n" + TELL.format("os.fsdecode(read)")
+    report = run(zygote, replace(job(tmp_path, setup), stdin=text))
+    assert json.loads(report.error or "") == text
+
+
 def test_a_script_finds_itself_in_its_folder(zygote: Zygote, tmp_path: Path) -> None:
     folder, file, path, text = told(
         zygote, tmp_path, "import os, sys", "[os.getcwd(), __file__, sys.path[0], open('train.py').readline()]"
