@@ -92,11 +92,12 @@ def make_own(top: str, path: str, free: Callable[[str], bool], largest: int) -> 
     place = top
     for name in os.path.relpath(path, top).split(os.sep):
         place = os.path.join(place, name)
-        target = os.path.realpath(place)
-        if os.path.islink(place) and not free(target):
-            _replace_link(place, target, f"{top}/{uuid.uuid4().hex}", largest)
-        elif os.path.islink(place):
-            place = target
+        if os.path.islink(place):
+            target = os.path.realpath(place)
+            if free(target):
+                place = target
+            else:
+                _replace_link(place, target, f"{top}/{uuid.uuid4().hex}", largest)
 
 
 def _replace_link(link: str, target: str, spare: str, largest: int) -> None:

@@ -1,0 +1,4 @@
+# killed
+import os
+
+os.abort()

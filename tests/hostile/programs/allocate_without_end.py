@@ -1,0 +1,4 @@
+# raised MemoryError
+kept = []
+while True:
+    kept.append(bytearray(1 << 24))

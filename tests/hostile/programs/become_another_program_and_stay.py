@@ -1,0 +1,4 @@
+# timeout
+import os
+
+os.execv('/bin/sleep', ['sleep', '1000'])

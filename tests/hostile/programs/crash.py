@@ -1,0 +1,4 @@
+# killed
+import ctypes
+
+ctypes.string_at(0)

@@ -1,0 +1,4 @@
+# finished
+import sys
+
+sys.modules.clear()

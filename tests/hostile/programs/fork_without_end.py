@@ -1,0 +1,5 @@
+# killed or raised BlockingIOError
+import os
+
+while True:
+    os.fork()

@@ -1,0 +1,4 @@
+# raised PermissionError
+import os
+
+os.kill(-1, 9)

@@ -1,0 +1,2 @@
+# raised SystemExit
+raise SystemExit(3)

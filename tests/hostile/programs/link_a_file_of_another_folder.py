@@ -1,0 +1,4 @@
+# raised PermissionError
+import os
+
+os.link(os.environ['OUTSIDE'] + '/a.txt', 'alias')

@@ -1,0 +1,4 @@
+# raised PermissionError
+import socket
+
+socket.getaddrinfo('example.org', 80)

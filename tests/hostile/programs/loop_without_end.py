@@ -1,0 +1,3 @@
+# timeout
+while True:
+    pass

@@ -1,0 +1,3 @@
+# timeout
+while True:
+    print('x' * 100_000)

@@ -1,0 +1,4 @@
+# raised FileNotFoundError
+import os
+
+open(os.environ['HOME'] + '/.ssh/id_rsa')

@@ -1,0 +1,2 @@
+# raised EOFError
+input()

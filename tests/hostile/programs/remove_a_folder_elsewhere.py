@@ -1,0 +1,5 @@
+# raised PermissionError
+import os
+import shutil
+
+shutil.rmtree(os.environ['OUTSIDE'])

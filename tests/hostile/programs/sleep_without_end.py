@@ -1,0 +1,4 @@
+# timeout
+import time
+
+time.sleep(1000)

@@ -1,0 +1,4 @@
+# raised PermissionError
+import os
+
+open(f'/proc/{os.getppid()}/mem', 'r+b')
