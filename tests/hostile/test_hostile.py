@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hostile.harness import PROGRAMS, World, ended, expected, settled, world
 
+from benchmarks.soak import soak
 from shrinkrepro.isolation.zygote import Zygote
 from shrinkrepro.runtime import guard
 
@@ -53,3 +54,11 @@ def test_a_hostile_program_has_its_verdict_and_harms_and_leaves_nothing(
 
 def test_there_are_at_least_forty_of_them() -> None:
     assert len(PROGRAMS) >= 40
+
+
+def test_many_candidates_leave_no_more_than_few(around: World, zygote: Zygote) -> None:
+    soaked = soak(around, zygote, count=200, every=20, jobs=2)
+
+    assert soaked.wrong == ()
+    assert soaked.after == soaked.before
+    assert soaked.memory[-1] - soaked.memory[0] < 32 << 20
