@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from json_schema import problems
 
 import shrinkrepro
 from shrinkrepro.cli import main
@@ -204,7 +205,9 @@ def test_a_script_gets_its_arguments_and_its_environment(folder: Path, monkeypat
     (folder / "train.py").write_text(f"import os, sys\nassert {wanted}\n{SCRIPT}", encoding="utf-8")
     options = ["--env", "MODE=fast", "--env", "HF_TOKEN"]
     done = run(["explain", "train.py", "--json", *options, "--", "--epochs", "3"])
-    assert json.loads(done.stdout)["culprit"]["line"] == 7
+    document = json.loads(done.stdout)
+    assert document["culprit"]["line"] == 7
+    assert problems(document) == []
 
 
 @pytest.mark.slow
@@ -222,6 +225,7 @@ def test_a_reduction_writes_a_smaller_program_that_fails_in_plain_python(folder:
     assert done.returncode == Exit.DONE, done.stderr
     document = json.loads(done.stdout)
     assert document["status"] == "verified"
+    assert problems(document) == []
     assert document["reduced"]["tokens"] < document["original"]["tokens"]
     written = subprocess.run(
         [sys.executable, document["reduced"]["path"]], capture_output=True, text=True, check=False, timeout=120

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from json_schema import problems
 
 from shrinkrepro.cli import main
 from shrinkrepro.errors import Exit
@@ -75,6 +76,7 @@ def test_a_proven_repair_is_applied_and_written(script: Path) -> None:
     done = bisect(script, "--apply", "--patch", "fix.patch", "--json", "--quiet")
     document = json.loads(done.stdout)
     assert (document["status"], document["repair"]["proven"]) == ("repaired", True)
+    assert problems(document) == []
     assert script.read_text(encoding="utf-8") == MENDED
     assert script.with_name("train.py.orig").read_text(encoding="utf-8") == SCRIPT
     assert script.with_name("fix.patch").read_text(encoding="utf-8") == document["repair"]["diff"]

@@ -6,6 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+from json_schema import SCHEMA, problems
+from jsonschema import Draft202012Validator
+
 from shrinkrepro.errors import Exit
 from shrinkrepro.report.json import explanation_document, problem_document, to_document
 from shrinkrepro.results import Explanation, Result
@@ -41,6 +45,43 @@ def test_the_page_documents_the_fields_of_a_place_and_no_others(result: Result) 
     document = to_document(result)
     fields = {*names(document["culprit"]), *names(document["other_mutations"][0])}
     assert documented()[1] == fields
+
+
+def test_the_schema_is_one() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_the_schema_holds_for_a_reduction(result: Result) -> None:
+    assert problems(to_document(result)) == []
+
+
+def test_the_schema_holds_for_a_reduction_that_found_little(result: Result) -> None:
+    nothing = replace(result.explanation.diagnosis, saved=None, culprit=None, needed=None, node=None, attribute=None)
+    poor = replace(result, explanation=replace(result.explanation, diagnosis=nothing), twin=None, mending=None)
+    assert problems(to_document(poor)) == []
+    assert problems(to_document(replace(poor, reduced=None))) == []
+
+
+def test_the_schema_holds_for_an_explanation(explanation: Explanation) -> None:
+    assert problems(explanation_document(explanation)) == []
+
+
+@pytest.mark.parametrize("status", [status for status in Exit if status is not Exit.DONE])
+def test_the_schema_holds_for_every_problem(status: Exit) -> None:
+    assert problems(problem_document(status, "it ran")) == []
+
+
+@pytest.mark.parametrize("name", ["schema", "status", "failure", "reduced", "versions"])
+def test_the_schema_misses_what_is_left_out(result: Result, name: str) -> None:
+    document = to_document(result)
+    del document[name]
+    assert problems(document) != []
+
+
+def test_the_schema_refuses_a_line_that_is_no_line(result: Result) -> None:
+    document = to_document(result)
+    document["culprit"]["line"] = 0
+    assert problems(document) != []
 
 
 def test_culprit_saved_and_needed_have_the_same_fields(result: Result) -> None:
