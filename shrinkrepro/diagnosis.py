@@ -56,6 +56,28 @@ class Write:
 
 
 @dataclass(frozen=True)
+class Rise:
+    """One rise of the saved tensor's version counter, and the statement that made it; None: no statement is known."""
+
+    statement: Statement | None
+    before: int
+    after: int
+
+
+@dataclass(frozen=True)
+class Vertex:
+    """A node of the autograd graph, and the statement that made it, if that is known.
+
+    `feeds` are the positions of the nodes that it hands gradients to. `start`: the backward pass begins there.
+    """
+
+    name: str
+    feeds: tuple[int, ...]
+    start: bool
+    statement: Statement | None
+
+
+@dataclass(frozen=True)
 class Diagnosis:
     """Why a program fails.
 
@@ -64,7 +86,8 @@ class Diagnosis:
     `other_mutations` the later ones in order, `needed` the one whose backward pass failed. `built` is where the
     module was constructed that wrote because of its `inplace=True`. `method` is the trace's; `notes` are sentences
     about what remains unknown. `writes` are the statements that wrote to any tensor before the failure. `empty`: the
-    culprit wrote no element.
+    culprit wrote no element. `rises` are those of the saved tensor's version counter, in order. `graph` is the piece of
+    the autograd graph around the stale node, which comes first.
     """
 
     failure: VersionMismatch
@@ -80,6 +103,8 @@ class Diagnosis:
     writes: tuple[Write, ...] = ()
     attributes: tuple[str, ...] = ()
     empty: bool = False
+    rises: tuple[Rise, ...] = ()
+    graph: tuple[Vertex, ...] = ()
 
 
 def diagnose(trace: Trace, sources: Mapping[str, str]) -> Diagnosis:
@@ -113,6 +138,8 @@ def diagnose(trace: Trace, sources: Mapping[str, str]) -> Diagnosis:
         writes=tuple(_writes(files, trace.written)),
         attributes=trace.attributes,
         empty=bool(trace.mutations) and trace.mutations[0].empty,
+        rises=tuple(Rise(files.statement(m.place), m.before, m.after) for m in trace.mutations),
+        graph=tuple(Vertex(node.name, node.feeds, node.start, files.statement(node.place)) for node in trace.graph),
     )
 
 
@@ -153,6 +180,8 @@ def in_cells(diagnosis: Diagnosis, program: Program) -> Diagnosis:
         needed=located(diagnosis.needed),
         built=located(diagnosis.built),
         other_mutations=tuple(_in_cell(mutation, program) for mutation in diagnosis.other_mutations),
+        rises=tuple(replace(rise, statement=located(rise.statement)) for rise in diagnosis.rises),
+        graph=tuple(replace(vertex, statement=located(vertex.statement)) for vertex in diagnosis.graph),
     )
 
 

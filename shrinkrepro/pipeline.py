@@ -30,10 +30,10 @@ from shrinkrepro.program.check import invalid
 from shrinkrepro.program.layout import laid_out
 from shrinkrepro.program.load import from_above, with_strays
 from shrinkrepro.program.source import Program
-from shrinkrepro.reduction.engine import Adopted, Budget, Guesses, Pass, Reduction, Stopped
+from shrinkrepro.reduction.engine import Adopted, Budget, Guesses, Judged, Pass, Reduction, Stopped
 from shrinkrepro.reduction.engine import Event as EngineEvent
 from shrinkrepro.report.environment import versions
-from shrinkrepro.results import Bisected, Candidates, Explanation, Mending, Reduced, Result, place
+from shrinkrepro.results import Bisected, Candidates, Explanation, Mending, Reduced, Result, Step, place
 from shrinkrepro.runtime.messages import Limits, Observation, Report, Trace
 from shrinkrepro.verification import SEEDS, Foresight, Verification, last_holding
 
@@ -157,11 +157,12 @@ def reduce(
         verification = Verification(target, workers, replace(look.limits, wall=options.timeout, backwards=None))
         foresight = Foresight(verification)
         _tell(listeners, Searching(oracle.counts))
-        started = time.monotonic()
-        adopted, end = _shrink(look, oracle, options.budget, [foresight, *listeners], passes)
-        stopped, seconds = end.reason, time.monotonic() - started
-        if (tidy := laid_out(adopted[-1])).texts != adopted[-1].texts:
-            adopted.append(tidy)
+        course = _Course(oracle.counts, look.explanation.program)
+        end = _shrink(look, oracle, options.budget, [course, foresight, *listeners], passes)
+        stopped, seconds = end.reason, course.seconds
+        if (tidy := laid_out(end.program)).texts != end.program.texts:
+            course.went_on_to(tidy, "lay out")
+        adopted = [step.program for step in course.steps]
         _tell(listeners, Verifying(adopted[-1]))
         begun = foresight.alone(adopted[-1])  # goes on while repairs are looked for
         mending = None if stopped == "interrupted" else _repair_besides(look, workers, listeners)
@@ -188,6 +189,8 @@ def reduce(
         stopped,
         notes,
         mending,
+        tuple(course.steps if reduced is None else course.steps_to(reduced.program)),
+        tuple(course.judged),
     )
 
 
@@ -321,21 +324,45 @@ def _diagnosis(
     return diagnose(trace, dict(program.texts))
 
 
+class _Course:
+    """A listener that writes down how a search went: the programs adopted, and when candidates were judged."""
+
+    def __init__(self, counts: Counts, original: Program) -> None:
+        self._counts, self._started = counts, time.monotonic()
+        self.steps = [Step(original, "", 0.0, 0)]
+        self.judged: list[float] = []
+
+    @property
+    def seconds(self) -> float:
+        """The time since the search began."""
+        return time.monotonic() - self._started
+
+    def __call__(self, event: Event) -> None:
+        """Take note of an event."""
+        if isinstance(event, Judged):
+            self.judged.append(self.seconds)
+        elif isinstance(event, Adopted):
+            self.went_on_to(event.program, event.step)
+
+    def went_on_to(self, program: Program, name: str) -> None:
+        """Add a step."""
+        self.steps.append(Step(program, name, self.seconds, self._counts.run))
+
+    def steps_to(self, program: Program) -> list[Step]:
+        """The steps up to the one that led to `program`."""
+        last = next(number for number, step in enumerate(self.steps) if step.program is program)
+        return self.steps[: last + 1]
+
+
 def _shrink(
     look: _Look, oracle: Oracle, budget: float | None, listeners: Sequence[Listener], passes: Sequence[Pass]
-) -> tuple[list[Program], Stopped]:
-    """Every program adopted, in order, the original first, and how the search ended."""
-    adopted = [look.explanation.program]
-
-    def keep(event: EngineEvent) -> None:
-        if isinstance(event, Adopted):
-            adopted.append(event.program)
-
+) -> Stopped:
+    """Apply guesses and passes to the script until none holds any more, or something ends the search."""
     started = time.monotonic()
     limit = Budget() if budget is None else Budget(lambda: time.monotonic() - started >= budget)
     start = look.traced or look.explanation.diagnosis
-    reduction = Reduction(look.explanation.program, start, oracle, [keep, *listeners], limit)
-    return adopted, reduction.run(passes, lambda program: _guesses(program, look, oracle))
+    reduction = Reduction(look.explanation.program, start, oracle, listeners, limit)
+    return reduction.run(passes, lambda program: _guesses(program, look, oracle))
 
 
 def _guesses(program: Program, look: _Look, oracle: Oracle) -> Guesses:

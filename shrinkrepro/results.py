@@ -107,13 +107,24 @@ class Bisected:
 
 
 @dataclass(frozen=True)
+class Step:
+    """A program that the search adopted: the pass that made it, and the seconds and candidates run until then."""
+
+    program: Program
+    name: str
+    seconds: float
+    run: int
+
+
+@dataclass(frozen=True)
 class Result:
     """What a reduction came to.
 
     `reduced` is None when not even the program itself failed in fresh interpreters. `twin` is the reduced program with
     only the culprit written out-of-place, which runs clean; None: no such program was found, so the culprit is not
     confirmed. `stopped` is why the search ended: "fixpoint", "budget" or "interrupted".
-    `mending` is how the script itself can be repaired; None: that was not tried.
+    `mending` is how the script itself can be repaired; None: that was not tried. `steps` lead from the script, which is
+    the first, to the reduced program. `judged` are the seconds after which each candidate had been judged.
     """
 
     explanation: Explanation
@@ -123,6 +134,8 @@ class Result:
     stopped: str
     notes: tuple[str, ...] = ()
     mending: Mending | None = None
+    steps: tuple[Step, ...] = ()
+    judged: tuple[float, ...] = ()
 
     @property
     def exit(self) -> Exit:
@@ -130,6 +143,37 @@ class Result:
         if self.stopped == "interrupted":
             return Exit.INTERRUPTED
         return Exit.NOT_VERIFIED if self.reduced is None else self.explanation.exit
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a command found, whichever it was: the explanation always, a reduction and a repair where it looked."""
+
+    explanation: Explanation
+    result: Result | None = None
+    mending: Mending | None = None
+
+    @property
+    def reduced(self) -> Reduced | None:
+        """The smallest program, where there is one."""
+        return self.result.reduced if self.result else None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What could not be done, and what else helps to understand the findings."""
+        mending = self.mending.notes if self.mending else ()
+        return (*self.explanation.notes, *(self.result.notes if self.result else ()), *mending)
+
+
+def findings(found: Explanation | Bisected | Result) -> Findings:
+    """What a command found, in the form that every report is made from."""
+    match found:
+        case Explanation():
+            return Findings(found)
+        case Bisected(explanation, mending):
+            return Findings(explanation, None, mending)
+        case Result(explanation=explanation, mending=repair):
+            return Findings(explanation, found, repair)
 
 
 def place(statement: Statement) -> str:

@@ -319,6 +319,15 @@ def test_the_candidates_are_counted() -> None:
     assert candidates.run >= candidates.accepted
 
 
+def test_the_steps_lead_from_the_script_to_the_smallest_program() -> None:
+    result = reduce(PROGRAM, passes=[delete_statements], start=Backend)
+    assert result.reduced is not None
+    assert result.steps[0].program is PROGRAM
+    assert {step.name for step in result.steps[1:]} == {"delete_statements"}
+    assert result.steps[-1].program is result.reduced.program
+    assert list(result.judged) == sorted(result.judged) and len(result.judged) >= result.candidates.run
+
+
 def test_listeners_hear_of_the_verification_and_then_of_the_repairs_last() -> None:
     events: list[Event] = []
     reduce(PROGRAM, passes=[delete_statements], listeners=[events.append], start=Backend)

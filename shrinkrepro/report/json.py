@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from shrinkrepro.diagnosis import Diagnosis, Statement
+from shrinkrepro.diagnosis import Diagnosis, Rise, Statement
 from shrinkrepro.errors import Exit
 from shrinkrepro.failure import VersionMismatch
 from shrinkrepro.program.source import Program, count_lines, count_statements, count_tokens
 from shrinkrepro.report.mending import mending_document
-from shrinkrepro.results import Bisected, Explanation, Mending, Reduced, Result
+from shrinkrepro.results import Bisected, Explanation, Findings, Reduced, Result, Step, findings
 
 SCHEMA = 1
 Document = dict[str, Any]
@@ -19,19 +19,19 @@ Document = dict[str, Any]
 def to_document(result: Result) -> Document:
     """What a reduction came to."""
     status = "verified" if result.exit is Exit.DONE else status_of(result.exit)
-    return _document(status, result.explanation, result, result.mending)
+    return _document(status, findings(result))
 
 
 def bisected_document(bisected: Bisected, status: Exit) -> Document:
     """What `bisect` found, and how it ended: the same document, whose fields about the reduction are null."""
     word = "repaired" if status is Exit.DONE else status_of(status)
-    return _document(word, bisected.explanation, None, bisected.mending)
+    return _document(word, findings(bisected))
 
 
 def explanation_document(explanation: Explanation) -> Document:
     """What `explain` found: the same document, whose fields about the reduction are null."""
     status = "explained" if explanation.exit is Exit.DONE else status_of(explanation.exit)
-    return _document(status, explanation, None, None)
+    return _document(status, findings(explanation))
 
 
 def problem_document(status: Exit, message: str) -> Document:
@@ -44,9 +44,9 @@ def status_of(status: Exit) -> str:
     return status.name.lower().replace("_", " ")
 
 
-def _document(status: str, explanation: Explanation, result: Result | None, mending: Mending | None) -> Document:
+def _document(status: str, found: Findings) -> Document:
+    explanation, result, reduced, mending = found.explanation, found.result, found.reduced, found.mending
     diagnosis = explanation.diagnosis
-    reduced = result.reduced if result else None
     return {
         "schema": SCHEMA,
         "status": status,
@@ -54,11 +54,13 @@ def _document(status: str, explanation: Explanation, result: Result | None, mend
         "culprit": _place(diagnosis.culprit) if diagnosis.culprit else None,
         "saved": _place(diagnosis.saved) if diagnosis.saved else None,
         "needed": _place(diagnosis.needed) if diagnosis.needed else None,
+        "rises": [_rise(rise) for rise in diagnosis.rises],
         "other_mutations": [{**_place(m), "count": m.count} for m in diagnosis.other_mutations],
         "original": {**_size(explanation.program), "seconds": explanation.seconds},
         "reduced": _reduced(reduced) if reduced else None,
         "twin": _twin(result.twin) if result and reduced else None,
         "candidates": asdict(result.candidates) if result else None,
+        "steps": [_step(step) for step in result.steps] if result else None,
         "repair": mending_document(explanation.program, mending) if mending else None,
         "notes": [*explanation.notes, *(result.notes if result else ())],
         "guard": explanation.guard,
@@ -81,6 +83,22 @@ def _place(statement: Statement) -> Document:
         "operator": statement.operator,
         "library_frame": {"file": frame.file, "line": frame.line, "function": frame.function} if frame else None,
     }
+
+
+def _rise(rise: Rise) -> Document:
+    statement = rise.statement
+    return {
+        "file": statement.file if statement else None,
+        "line": statement.shown_line if statement else None,
+        "cell": statement.cell.number if statement and statement.cell else None,
+        "before": rise.before,
+        "after": rise.after,
+    }
+
+
+def _step(step: Step) -> Document:
+    size = {name: count for name, count in _size(step.program).items() if name != "lines"}
+    return {"pass": step.name, "seconds": step.seconds, "run": step.run, **size}
 
 
 def _size(program: Program) -> Document:

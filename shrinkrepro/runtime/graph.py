@@ -157,6 +157,25 @@ def reachable(roots: Iterable[Node]) -> Iterator[Node]:
         todo.extend(below for below, _ in node.next_functions)
 
 
+def around(node: Node, roots: Iterable[Node], steps: int, most: int) -> list[Node]:
+    """`node` and those up to `steps` edges from it in the graph below `roots`, the nearest first, `most` in all.
+
+    Empty when `node` is not in that graph.
+    """
+    below = {one: [near for near, _ in one.next_functions if near is not None] for one in reachable(roots)}
+    above: dict[Node, list[Node]] = {}
+    for one, nearest in below.items():
+        for near in nearest:
+            above.setdefault(near, []).append(one)
+    found = dict.fromkeys([node] if node in below else [])
+    for neighbours in (above, below):
+        edge = list(found)[:1]
+        for _ in range(steps):
+            edge = list(dict.fromkeys(near for one in edge for near in neighbours.get(one, ()) if near not in found))
+            found.update(dict.fromkeys(edge[: most // 2]))
+    return list(found)[:most]
+
+
 def attributes(node: Node) -> tuple[str, ...]:
     """The attributes under which `node` shows saved tensors."""
     return _attributes(type(node))  # type: ignore[arg-type]  # a type is hashable

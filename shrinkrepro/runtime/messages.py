@@ -138,6 +138,20 @@ class Written:
 
 
 @dataclass(frozen=True)
+class GraphNode:
+    """A node of the autograd graph near the stale one: the name of its class, and where it was made, if that is known.
+
+    `feeds` are the positions, among the nodes told of, of those that it hands gradients to. `start`: the backward pass
+    begins there.
+    """
+
+    name: str
+    feeds: tuple[int, ...] = ()
+    start: bool = False
+    place: Place | None = None
+
+
+@dataclass(frozen=True)
 class Trace:
     """What a traced run knows about its first version-mismatch error.
 
@@ -149,7 +163,8 @@ class Trace:
     found: "stale" (read from the graph), "arithmetic" (version counters of the log of writes), "polling" (line by
     line), "none". `also_saved` are other places that saved the same tensor at the same version. `carried` are those
     that read, after the first write, what was computed before it and leads to the stale tensor. `written` are all calls
-    that wrote to any tensor before the failure, the first ones.
+    that wrote to any tensor before the failure, the first ones. `graph` is the piece of the autograd graph around the
+    stale node, which comes first.
     """
 
     message: str
@@ -165,6 +180,7 @@ class Trace:
     also_saved: tuple[Place, ...] = ()
     carried: tuple[Place, ...] = ()
     written: tuple[Written, ...] = ()
+    graph: tuple[GraphNode, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from shrinkrepro.runtime import graph
 from shrinkrepro.runtime.engine import Engine
 from shrinkrepro.runtime.graph import Node, Saved
 from shrinkrepro.runtime.hidden import Call, Hidden, hidden
-from shrinkrepro.runtime.messages import Mutation, Place, Trace, Written
+from shrinkrepro.runtime.messages import GraphNode, Mutation, Place, Trace, Written
 from shrinkrepro.runtime.stack import Note, note, place
 from shrinkrepro.runtime.writes import Write, WriteLog
 
@@ -51,6 +51,8 @@ _PROPERTY = frozenset({"__get__", "__set__", "__delete__"})
 _MOST_MUTATIONS = 200
 _MOST_WRITERS = 400
 _MOST_PLACES = 8
+# How far from the stale node the piece of the graph goes that is told of, and how many nodes it has.
+_NEAR, _MOST_NODES = 3, 16
 
 Method = Literal["stale", "arithmetic", "polling", "none"]
 _Written = tuple[torch.Tensor, int, int]  # a tensor, its version before and after
@@ -551,7 +553,28 @@ class Tracer:
             written=tuple(
                 Written(place(w.note, w.operator, 0, self._own), w.count, w.versions) for w in self._writers.values()
             ),
+            graph=() if record is None else self._piece(record, roots),
         )
+
+    def _piece(self, stale: Record, roots: Sequence[Node]) -> tuple[GraphNode, ...]:
+        """The graph around the stale node, which comes first; nothing where it is not below `roots`."""
+        center = next((node for node in graph.reachable(roots) if node.metadata.get(self._key) is stale), None)
+        nodes = [] if center is None else graph.around(center, roots, _NEAR, _MOST_NODES)
+        position = {node: number for number, node in enumerate(nodes)}
+        return tuple(
+            GraphNode(
+                node.name(),
+                tuple(position[below] for below, _ in node.next_functions if below in position),
+                node in roots,
+                None if (record := node.metadata.get(self._key)) is None else self._innermost(record),
+            )
+            for node in nodes
+        )
+
+    def _innermost(self, record: Record) -> Place:
+        """The statement that made a node, without those that called it."""
+        whole = place(record.note, record.operator, record.step, self._own)
+        return replace(whole, stack=whole.stack[:1], library=None)
 
     def _places(self, records: Iterable[Record]) -> tuple[Place, ...]:
         """Where the nodes were made, each expression once, the first few."""

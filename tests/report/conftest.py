@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from shrinkrepro.diagnosis import Diagnosis, Statement, Write
+from shrinkrepro.diagnosis import Diagnosis, Rise, Statement, Vertex, Write
 from shrinkrepro.failure import parse
 from shrinkrepro.program.edit import Patch
 from shrinkrepro.program.source import Program
 from shrinkrepro.proof import Comparison, Proof
 from shrinkrepro.repair import Repair
-from shrinkrepro.results import Attempt, Candidates, Explanation, Mending, Reduced, Result
+from shrinkrepro.results import Attempt, Candidates, Explanation, Mending, Reduced, Result, Step
 from shrinkrepro.runtime.messages import Frame
 
 SCRIPT = """\
@@ -54,6 +54,16 @@ def diagnosis(first_line: int, function: str) -> Diagnosis:
         built=None,
         method="stale",
         notes=(),
+        rises=(
+            Rise(statement(first_line + 1, "y += 1", function, "add_"), 0, 1),
+            Rise(None, 1, 2),
+            Rise(statement(first_line + 3, "y.zero_()", function, "zero_"), 2, 3),
+        ),
+        graph=(
+            Vertex("ExpBackward0", (2,), False, statement(first_line, "y = x.exp()", function, "exp")),
+            Vertex("SumBackward0", (0,), True, None),
+            Vertex("AccumulateGrad", (), False, None),
+        ),
     )
 
 
@@ -79,6 +89,8 @@ def result(explanation: Explanation) -> Result:
         "fixpoint",
         ("Something was undone.",),
         mending(explanation),
+        (Step(explanation.program, "", 0.0, 0), Step(small, "delete_statements", 0.75, 9)),
+        (0.25, 0.5, 0.75, 1.5),
     )
 
 

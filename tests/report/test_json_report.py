@@ -47,6 +47,12 @@ def test_the_page_documents_the_fields_of_a_place_and_no_others(result: Result) 
     assert documented()[1] == fields
 
 
+def test_the_page_documents_the_fields_of_rises_and_of_steps_and_no_others(result: Result) -> None:
+    document = to_document(result)
+    assert documented()[2] == {*names(document["rises"][0])}
+    assert documented()[3] == {*names(document["steps"][0])}
+
+
 def test_the_schema_is_one() -> None:
     Draft202012Validator.check_schema(SCHEMA)
 

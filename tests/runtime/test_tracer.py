@@ -860,3 +860,19 @@ def test_what_reads_a_graph_from_before_the_write_is_named() -> None:
 
 def test_a_graph_that_was_built_before_the_write_carries_nothing_over() -> None:
     assert trace(ACTIVATION).carried == ()
+
+
+def test_the_graph_around_the_stale_node_goes_from_where_the_pass_begins_to_what_the_node_feeds() -> None:
+    stale, *others = trace(ACTIVATION).graph
+    add = next(node for node in others if node.name == "AddBackward0")
+    start = next(node for node in others if node.start)
+    assert (stale.name, line(stale.place)) == ("SigmoidBackward0", marked(ACTIVATION, "saved"))
+    assert [others[position - 1].name for position in stale.feeds] == ["torch::autograd::AccumulateGrad"]
+    assert (add.feeds, start.name) == ((0,), "SumBackward0")
+
+
+def test_of_a_large_graph_only_the_piece_around_the_stale_node_is_told() -> None:
+    far = trace(ACTIVATION.replace("h.sum()", f"(h{' * 2' * 20} + h{' * 3' * 20}).sum()")).graph
+    assert far[0].name == "SigmoidBackward0"
+    assert not any(node.start for node in far)
+    assert len(far) <= 16
