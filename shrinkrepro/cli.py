@@ -18,8 +18,9 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from shrinkrepro.isolation.zygote import Zygote
     from shrinkrepro.pipeline import Options
     from shrinkrepro.program.source import Program
+    from shrinkrepro.report.files import Reports
     from shrinkrepro.results import Bisected, Explanation, Result
     from shrinkrepro.runtime.messages import Protection
 
@@ -62,6 +64,7 @@ class Request:
     stdin: str
     as_json: bool
     quiet: bool
+    reporting: dict[str, Any]
 
     def __post_init__(self) -> None:
         if self.script is None and self.module is None:
@@ -75,8 +78,14 @@ class Request:
         return self.script or "" if self.module is None else self.module.replace(".", "/")
 
     def program(self) -> Program:
-        """The program to explain or reduce. Raises ShrinkReproError when it is not there, or not to be guarded so."""
+        """The program to explain or reduce.
+
+        Raises ShrinkReproError when it is not there, not to be guarded so, or a report on it could not be written.
+        """
+        from shrinkrepro.report.files import check_reports
+
         program = self._loaded()
+        check_reports(self.reports, program)
         call = replace(program.invocation, network=self.network, protection=self._protection(), stdin=self.stdin)
         return replace(program, invocation=call)
 
@@ -101,6 +110,13 @@ class Request:
         # after -m NAME there is no script: the first word is the first argument, as for python itself
         arguments = self.arguments if self.script is None else (self.script, *self.arguments)
         return load_module(self.module, arguments, environment=self.environment, inline=self.inline)
+
+    @property
+    def reports(self) -> Reports:
+        """The reports to write."""
+        from shrinkrepro.report.files import Reports
+
+        return Reports(**self.reporting)
 
     def consoles(self) -> tuple[Console, Console]:
         """Where results and where messages go; results are kept from standard output when JSON is asked for."""
@@ -200,6 +216,31 @@ def _shared(command: Command) -> Command:
     return command
 
 
+def _reporting(command: Command) -> Command:
+    """Add the options for reports, which the command gets as one dictionary."""
+    file = click.Path(path_type=Path, dir_okay=False)
+    options = [
+        click.option("--markdown", type=file, metavar="FILE",
+                     help="Write the report for a bug tracker; nothing in it says who or where you are."),
+        click.option("--template", type=click.Choice(["pytorch", "github", "plain"]), default="pytorch",
+                     show_default=True, help="The form of the Markdown."),
+        click.option("--sarif", type=file, metavar="FILE", help="Write the places as SARIF 2.1.0."),
+        click.option("--annotations", type=click.Choice(["auto", "github", "lines", "none"]), default="auto",
+                     show_default=True, help="Print the places for GitHub Actions, or as file:line:column for editors; "
+                     "auto: where GitHub Actions runs this."),
+    ]  # fmt: skip
+
+    @wraps(command)
+    def folded(**named: Any) -> Exit:
+        own = ("markdown", "template", "sarif", "annotations")
+        reporting = {name: named.pop(name) for name in own}
+        return cast(Exit, command(reporting=reporting, **named))
+
+    for add in reversed(options):
+        folded = add(folded)
+    return cast(Command, folded)
+
+
 @click.command(
     "shrinkrepro",
     context_settings=_SETTINGS,
@@ -218,6 +259,7 @@ def _shared(command: Command) -> Command:
               "its operator, or only the kind of error.")  # fmt: skip
 @click.option("--resume", is_flag=True,
               help="Go on from where an earlier run of the same command was cut off.")  # fmt: skip
+@_reporting
 def _reduce(
     output: Path | None,
     timeout: float,
@@ -271,10 +313,12 @@ def _clean() -> Exit:
 
 @click.command("shrinkrepro explain", context_settings=_SETTINGS, epilog="Exit statuses: docs/exit-codes.md.")
 @_shared
+@_reporting
 def _explain(timeout: float, jobs: int | None, tries: int, **rest: Any) -> Exit:
     """Explain PyTorch's "modified by an inplace operation" error in SCRIPT: saved where, changed where, needed where.
 
-    The script is run a few times, and nothing is written. Its own arguments follow after --.
+    The script is run a few times. Nothing is written but the reports that are asked for. Its own arguments follow
+    after --.
     """
     request = Request(**rest)
     with _warming_up() as zygote:
@@ -289,6 +333,7 @@ def _explain(timeout: float, jobs: int | None, tries: int, **rest: Any) -> Exit:
               help="Write the repair to FILE, for `patch -p1` or `git apply`.")  # fmt: skip
 @click.option("--apply", "apply_it", is_flag=True,
               help="Make the repair in the script's files, if it is proven; backups are FILE.orig.")  # fmt: skip
+@_reporting
 def _bisect(patch_file: Path | None, apply_it: bool, timeout: float, jobs: int | None, tries: int, **rest: Any) -> Exit:
     """Find the smallest edit of SCRIPT that stops the "modified by an inplace operation" error, and prove it.
 
@@ -324,7 +369,7 @@ def explain_only(request: Request, options: Options, backend: Backend) -> Exit:
     if request.as_json:
         _print_json(explanation_document(explanation))
     show(out, explanation_text(explanation))
-    return explanation.exit
+    return _reported(request, explanation, explanation.exit)
 
 
 def bisect_and_write(
@@ -356,7 +401,7 @@ def bisect_and_write(
         show(err if request.as_json else out, Text(line))
     if request.as_json:
         _print_json(bisected_document(bisected, status))
-    return status
+    return _reported(request, bisected, status)
 
 
 def _patching(root: str, patch_file: Path) -> str:
@@ -437,6 +482,26 @@ def reduce_and_write(
     if request.as_json:
         _print_json(to_document(result))
     show(out, result_text(result, colour=out.is_terminal))
+    return _reported(request, result, status)
+
+
+def _reported(request: Request, found: Explanation | Bisected | Result, status: Exit) -> Exit:
+    """Write the reports that are asked for, and say where they are; the exit status.
+
+    Raises ShrinkReproError when one cannot be written.
+    """
+    from rich.text import Text
+
+    from shrinkrepro.report.console import show
+    from shrinkrepro.report.files import annotation_lines, write_reports
+    from shrinkrepro.results import findings
+
+    out, err = request.consoles()
+    said, known = err if request.as_json else out, findings(found)
+    for line in write_reports(request.reports, known):
+        show(said, Text(line))
+    for line in annotation_lines(request.reports, known):
+        print(line, file=sys.stderr if request.as_json else sys.stdout)
     return status
 
 

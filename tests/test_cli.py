@@ -72,6 +72,8 @@ BAD_INPUT = [
     (occupied, ["train.py"], Exit.OUTPUT_EXISTS, ["train_repro.py", "--output"]),
     (nothing, ["train.py", "-o", "train.py"], Exit.OUTPUT_EXISTS, ["train.py exists"]),
     (nothing, ["train.py", "-o", "missing/out.py"], Exit.OUTPUT_UNWRITABLE, ["missing/out.py cannot be written"]),
+    (nothing, ["train.py", "--markdown", "train.py"], Exit.OUTPUT_EXISTS, ["train.py", "--markdown"]),
+    (nothing, ["explain", "train.py", "--sarif", "missing/r"], Exit.OUTPUT_UNWRITABLE, ["missing/r", "--sarif"]),
     (nothing, [], Exit.USAGE, ["SCRIPT"]),
     (nothing, ["explain"], Exit.USAGE, ["SCRIPT"]),
     (nothing, ["explain", "bad.py"], Exit.NO_SUCH_FILE, ["bad.py"]),
@@ -196,6 +198,16 @@ def test_a_guard_by_the_kernel_that_has_none_is_refused_in_one_sentence(
 def test_that_nothing_guarded_the_runs_is_in_the_report(folder: Path) -> None:
     document = json.loads(run(["explain", "train.py", "--json", "--guard", "off"]).stdout)
     assert (document["guard"], [note for note in document["notes"] if "--guard off" in note]) != ("off", [])
+
+
+@pytest.mark.slow
+def test_reports_are_written_and_said_to_be(folder: Path) -> None:
+    done = run(["explain", "train.py", "--sarif", "r.sarif", "--markdown", "r.md", "--annotations", "lines"])
+    assert done.returncode == Exit.DONE, done.stderr
+    assert json.loads((folder / "r.sarif").read_text(encoding="utf-8"))["version"] == "2.1.0"
+    assert "PyTorch version: " in (folder / "r.md").read_text(encoding="utf-8")
+    assert "sarif report written to r.sarif\n" in done.stdout
+    assert "\ntrain.py:5:1: error: changed here" in done.stdout
 
 
 @pytest.mark.slow

@@ -68,7 +68,7 @@ def patch(made: Sequence[Change]) -> bytes:
 def write_patch(made: Sequence[Change], path: Path) -> None:
     """Write the diff to a file, at once or not at all. Raises ShrinkReproError when that fails."""
     try:
-        _replace(path, patch(made))
+        replace_file(path, patch(made))
     except OSError as problem:
         raise ShrinkReproError(
             Exit.OUTPUT_UNWRITABLE, f"{path} cannot be written: {problem.strerror}; name another file with --patch"
@@ -231,7 +231,7 @@ def _backup(change: Change) -> Path:
         return path
 
 
-def _replace(place: Path, data: bytes) -> None:
+def replace_file(place: Path, data: bytes) -> None:
     """Write a file at once or not at all; one that exists keeps its permissions, and stays behind its links."""
     place = place.resolve()
     ready = _staged(place, data)
