@@ -7,7 +7,9 @@ DEMO := corpus/005-resnet-residual-iadd/train.py
 # one thread a process: tests and candidates run side by side
 export OMP_NUM_THREADS := 1
 
-.PHONY: demo test lint docs clean
+.PHONY: installed demo test lint docs clean
+
+installed: $(INSTALLED)
 
 demo: $(INSTALLED)
 	$(BIN)/shrinkrepro $(DEMO)

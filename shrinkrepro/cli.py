@@ -224,7 +224,10 @@ def _reporting(command: Command) -> Command:
                      help="Write the report for a bug tracker; nothing in it says who or where you are."),
         click.option("--template", type=click.Choice(["pytorch", "github", "plain"]), default="pytorch",
                      show_default=True, help="The form of the Markdown."),
-        click.option("--sarif", type=file, metavar="FILE", help="Write the places as SARIF 2.1.0."),
+        click.option("--html", type=file, metavar="FILE",
+                     help="Write the report to look at: one file with drawings and a replay, which needs no network."),
+        click.option("--sarif", type=file, metavar="FILE",
+                     help="Write the three places as SARIF 2.1.0, for code hosts and editors."),
         click.option("--annotations", type=click.Choice(["auto", "github", "lines", "none"]), default="auto",
                      show_default=True, help="Print the places for GitHub Actions, or as file:line:column for editors; "
                      "auto: where GitHub Actions runs this."),
@@ -232,7 +235,7 @@ def _reporting(command: Command) -> Command:
 
     @wraps(command)
     def folded(**named: Any) -> Exit:
-        own = ("markdown", "template", "sarif", "annotations")
+        own = ("markdown", "template", "html", "sarif", "annotations")
         reporting = {name: named.pop(name) for name in own}
         return cast(Exit, command(reporting=reporting, **named))
 

@@ -202,10 +202,24 @@ def test_that_nothing_guarded_the_runs_is_in_the_report(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_reports_are_written_and_said_to_be(folder: Path) -> None:
-    done = run(["explain", "train.py", "--sarif", "r.sarif", "--markdown", "r.md", "--annotations", "lines"])
+    done = run(
+        [
+            "explain",
+            "train.py",
+            "--sarif",
+            "r.sarif",
+            "--markdown",
+            "r.md",
+            "--html",
+            "r.html",
+            "--annotations",
+            "lines",
+        ]
+    )
     assert done.returncode == Exit.DONE, done.stderr
     assert json.loads((folder / "r.sarif").read_text(encoding="utf-8"))["version"] == "2.1.0"
     assert "PyTorch version: " in (folder / "r.md").read_text(encoding="utf-8")
+    assert (folder / "r.html").read_text(encoding="utf-8").startswith("<!doctype html>\n")
     assert "sarif report written to r.sarif\n" in done.stdout
     assert "\ntrain.py:5:1: error: changed here" in done.stdout
 

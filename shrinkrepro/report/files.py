@@ -1,4 +1,9 @@
-"""The reports that a command line asks for: which there are, whether they can be written, and writing them."""
+"""The reports that a command line asks for: which there are, whether they can be written, and writing them.
+
+What makes a report is imported only when it is asked for: templates and highlighting take time to import.
+"""
+
+# ruff: noqa: PLC0415
 
 from __future__ import annotations
 
@@ -8,17 +13,16 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from shrinkrepro.errors import Exit, ShrinkReproError
 from shrinkrepro.program.source import Program
-from shrinkrepro.report.annotations import Style, annotate
-from shrinkrepro.report.environment import environment
-from shrinkrepro.report.markdown import Template, markdown
 from shrinkrepro.report.patch import replace_file
-from shrinkrepro.report.privacy import private
-from shrinkrepro.report.sarif import sarif
 from shrinkrepro.results import Findings
+
+if TYPE_CHECKING:
+    from shrinkrepro.report.annotations import Style
+    from shrinkrepro.report.markdown import Template
 
 Annotations = Literal["auto", "github", "lines", "none"]
 
@@ -29,13 +33,14 @@ class Reports:
 
     markdown: Path | None = None
     template: Template = "pytorch"
+    html: Path | None = None
     sarif: Path | None = None
     annotations: Annotations = "auto"
 
     @property
     def files(self) -> dict[str, Path]:
         """The files that are asked for, by the option that names them."""
-        named = {"--markdown": self.markdown, "--sarif": self.sarif}
+        named = {"--markdown": self.markdown, "--html": self.html, "--sarif": self.sarif}
         return {option: path for option, path in named.items() if path is not None}
 
 
@@ -67,6 +72,8 @@ def write_reports(reports: Reports, found: Findings) -> Iterator[str]:
 
 def annotation_lines(reports: Reports, found: Findings) -> Iterator[str]:
     """The lines for machines: by default those of GitHub Actions where that runs us, else none."""
+    from shrinkrepro.report.annotations import annotate
+
     on_github = os.environ.get("GITHUB_ACTIONS") == "true"
     automatic: Style = "github" if on_github else "none"
     style = automatic if reports.annotations == "auto" else reports.annotations
@@ -79,14 +86,30 @@ def _workspace() -> Path:
 
 
 def _markdown(reports: Reports, found: Findings) -> str:
+    from shrinkrepro.report.environment import environment
+    from shrinkrepro.report.markdown import markdown
+    from shrinkrepro.report.privacy import private
+
     return markdown(found, reports.template, environment(found.explanation.versions), private())
 
 
+def _html(reports: Reports, found: Findings) -> str:
+    from shrinkrepro.report.html import html
+
+    return html(found)
+
+
 def _sarif(reports: Reports, found: Findings) -> str:
+    from shrinkrepro.report.sarif import sarif
+
     return json.dumps(sarif(found, _workspace()), indent=2) + "\n"
 
 
-_WRITERS: dict[str, Callable[[Reports, Findings], str]] = {"--markdown": _markdown, "--sarif": _sarif}
+_WRITERS: dict[str, Callable[[Reports, Findings], str]] = {
+    "--markdown": _markdown,
+    "--html": _html,
+    "--sarif": _sarif,
+}
 
 
 def _unwritable(option: str, path: Path, problem: OSError) -> ShrinkReproError:

@@ -6,11 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-import jinja2
-
 from shrinkrepro.report import wording
 from shrinkrepro.report.patch import source_diff
 from shrinkrepro.report.privacy import Private
+from shrinkrepro.report.templates import templates
 from shrinkrepro.results import Findings, place
 
 Template = Literal["pytorch", "github", "plain"]
@@ -25,31 +24,29 @@ def markdown(found: Findings, template: Template, environment: Sequence[str], hi
     original = found.explanation.program
     chosen = found.mending.chosen if found.mending else None
     repair = wording.repaired(found)
-    return (
-        _templates()
-        .get_template("issue.md")
-        .render(
-            template=template,
-            title=hidden.sentence(wording.title(found)),
-            explanation=hidden.sentence(wording.explanation(found)),
-            entry=hidden.prose(original.invocation.entry),
-            files=[(file.path, file.text) for file in hidden.program(found.reduced.program)] if found.reduced else [],
-            error=hidden.paths(f"RuntimeError: {found.explanation.failure.message}"),
-            spots=[
-                {
-                    "role": spot.role,
-                    "where": hidden.prose(place(spot.statement)),
-                    "sentence": hidden.sentence(spot.sentence),
-                    "source": hidden.code(spot.statement.source),
-                }
-                for spot in wording.spots(found.explanation.diagnosis)
-            ],
-            repair=hidden.sentence(repair) if repair else None,
-            diff=source_diff(hidden.program(original), hidden.program(chosen.program)) if chosen else "",
-            how=[hidden.prose(sentence) for sentence in wording.how_found(found)],
-            notes=[hidden.sentence(note) for note in found.notes],
-            environment="\n".join(hidden.prose(line) for line in environment),
-        )
+    forms = templates(autoescape=False)  # what stands in Markdown stands in code blocks
+    forms.filters["fenced"] = fenced
+    return forms.get_template("issue.md").render(
+        template=template,
+        title=hidden.sentence(wording.title(found)),
+        explanation=hidden.sentence(wording.explanation(found)),
+        entry=hidden.prose(original.invocation.entry),
+        files=[(file.path, file.text) for file in hidden.program(found.reduced.program)] if found.reduced else [],
+        error=hidden.paths(f"RuntimeError: {found.explanation.failure.message}"),
+        spots=[
+            {
+                "role": spot.role,
+                "where": hidden.prose(place(spot.statement)),
+                "sentence": hidden.sentence(spot.sentence),
+                "source": hidden.code(spot.statement.source),
+            }
+            for spot in wording.spots(found.explanation.diagnosis)
+        ],
+        repair=hidden.sentence(repair) if repair else None,
+        diff=source_diff(hidden.program(original), hidden.program(chosen.program)) if chosen else "",
+        how=[hidden.prose(sentence) for sentence in wording.how_found(found)],
+        notes=[hidden.sentence(note) for note in found.notes],
+        environment="\n".join(hidden.prose(line) for line in environment),
     )
 
 
@@ -59,13 +56,3 @@ def fenced(text: str, language: str) -> str:
     fence = "`" * max(3, longest + 1)
     end = "" if text.endswith("\n") else "\n"
     return f"{fence}{language}\n{text}{end}{fence}"
-
-
-def _templates() -> jinja2.Environment:
-    loader = jinja2.PackageLoader("shrinkrepro.report")
-    # the text is Markdown, not HTML: what stands in it stands in code blocks
-    templates = jinja2.Environment(
-        loader=loader, undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False
-    )
-    templates.filters["fenced"] = fenced
-    return templates

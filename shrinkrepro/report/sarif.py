@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -120,7 +121,7 @@ def _fixes(found: Findings, folder: Path) -> Iterator[Log]:
 
 def _replacements(before: SourceFile, after: SourceFile) -> Iterator[Log]:
     """Whole lines that go and what comes in their place."""
-    was, becomes = before.text.splitlines(keepends=True), after.text.splitlines(keepends=True)
+    was, becomes = list(io.StringIO(before.text)), list(io.StringIO(after.text))  # only \n ends a line here
     for kind, start, stop, first, last in difflib.SequenceMatcher(None, was, becomes, autojunk=False).get_opcodes():
         if kind != "equal":
             yield {
