@@ -64,6 +64,7 @@ class Request:
     stdin: str
     as_json: bool
     quiet: bool
+    plain: bool
     reporting: dict[str, Any]
 
     def __post_init__(self) -> None:
@@ -122,7 +123,9 @@ class Request:
         """Where results and where messages go; results are kept from standard output when JSON is asked for."""
         from rich.console import Console
 
-        return Console(quiet=self.as_json), Console(stderr=True, quiet=self.quiet)
+        terminal = False if self.plain else None  # None: if it is one
+        out = Console(quiet=self.as_json, force_terminal=terminal)
+        return out, Console(stderr=True, quiet=self.quiet, force_terminal=terminal)
 
 
 def _assignments(context: click.Context, option: click.Parameter, values: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -198,6 +201,7 @@ def _shared(command: Command) -> Command:
                          help="What guards the runs, as docs/safety.md says.  [default: the strongest there is]"),
             click.option("--json", "as_json", is_flag=True, help="Print one JSON document, as docs/json.md says."),
             click.option("--quiet", "-q", is_flag=True, help="No progress and no messages other than problems."),
+            click.option("--plain", is_flag=True, help="No live view and no colours on a terminal."),
             click.option("--timeout", type=seconds, default=600.0, show_default="600", metavar="SECONDS",
                          help="How long each of the first runs of the script may take."),
             click.option("--jobs", "-j", type=click.IntRange(min=1), metavar="N",
@@ -470,7 +474,7 @@ def reduce_and_write(
 
     with _journal(request, program, options, backend, err, resume=resume) as (recorded, write_down):
         try:
-            with Progress(err, request.path, found) as progress:
+            with Progress(err, request.path, found, options.budget) as progress:
                 result = reduce(program, options, [keep, write_down, progress], start=lambda: recorded)
         except KeyboardInterrupt:
             if draft.file is None:

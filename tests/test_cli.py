@@ -6,12 +6,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from json_schema import problems
 
 import shrinkrepro
-from shrinkrepro.cli import main
+from shrinkrepro.cli import Request, main
 from shrinkrepro.errors import Exit
 from shrinkrepro.journal import Journal, journals
 from shrinkrepro.program.source import Invocation, Program, Size, SourceFile
@@ -168,6 +169,16 @@ def test_everything_that_the_package_promises_is_there() -> None:
 def test_what_the_package_does_not_have_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
         shrinkrepro.no_such_name  # noqa: B018
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_plain_output_has_no_colours_even_where_the_environment_asks_for_them(
+    plain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    nothing: dict[str, Any] = dict.fromkeys(Request.__dataclass_fields__)
+    out, err = Request(**{**nothing, "script": "train.py", "plain": plain}).consoles()
+    assert (out.is_terminal, err.is_terminal) == (not plain, not plain)
 
 
 def run(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.syntax import Syntax
@@ -14,13 +17,17 @@ from rich.text import Text
 from shrinkrepro.diagnosis import Statement
 from shrinkrepro.oracle import Counts
 from shrinkrepro.pipeline import Event, Explained, Repairing, Searching, Verifying
-from shrinkrepro.program.source import Program, count_statements, count_tokens
+from shrinkrepro.program.source import Program
 from shrinkrepro.reduction.engine import Adopted, Judged, PassFinished, Started
 from shrinkrepro.report.mending import mending_text
+from shrinkrepro.report.wording import error, installed, many, size
 from shrinkrepro.results import Explanation, Reduced, Result, place
 
 _LONGEST_SOURCE = 6
 _MOST_MUTATIONS = 5
+# How many lines of a terminal are kept free around the program, and how many steps the sparkline shows.
+_AROUND, _SPARKS = 4, 24
+_BARS = "▁▂▃▄▅▆▇█"
 
 
 def show(console: Console, renderable: RenderableType) -> None:
@@ -33,12 +40,13 @@ def explanation_text(explanation: Explanation) -> Text:
     diagnosis = explanation.diagnosis
     text = Text()
     text.append(f"{explanation.program.invocation.entry} fails in backward:\n", "bold")
-    text.append(f"    {' '.join(explanation.failure.message.partition('Hint:')[0].split())}\n\n")
+    text.append(f"    {error(explanation.failure)}\n\n")
     kept = ".".join(name for name in (diagnosis.node, diagnosis.attribute) if name)
     saved, culprit, needed = diagnosis.saved, diagnosis.culprit, diagnosis.needed
-    _append_place(text, "saved", saved, _by(saved) + (f", as {kept}" if kept else ""), "cyan")
-    _append_place(text, "changed", culprit, f"{_by(culprit)}  <- the culprit", "bold red")
-    _append_place(text, "needed", needed, "", "cyan")
+    program = explanation.program
+    _append_place(text, program, "saved", saved, _by(saved) + (f", as {kept}" if kept else ""), "cyan")
+    _append_place(text, program, "changed", culprit, f"{_by(culprit)}  <- the culprit", "bold red")
+    _append_place(text, program, "needed", needed, "", "cyan")
     others = [f"{place(statement)}{_times(statement.count)}" for statement in diagnosis.other_mutations]
     if others:
         more = f" and {len(others) - _MOST_MUTATIONS} more" if len(others) > _MOST_MUTATIONS else ""
@@ -62,7 +70,7 @@ def result_text(result: Result, *, colour: bool) -> RenderableType:
         return notes
     parts: list[RenderableType] = [
         Text(),
-        Text(f"The smallest program: {_size(reduced.program)}; {_size(result.explanation.program)} before", "bold"),
+        Text(f"The smallest program: {size(reduced.program)}; {size(result.explanation.program)} before", "bold"),
         Text(),
         *_sources(reduced.program, colour=colour),
         Text("\n".join(_facts(reduced, result.twin))),
@@ -106,9 +114,10 @@ def _changes(before: str, after: str) -> Iterator[str]:
 
 
 class Progress:
-    """A listener that shows how far things are: one line that is redrawn on a terminal, else a line for each step made.
+    """A listener that shows how far things are: a view that is redrawn on a terminal, else a line for each step made.
 
-    To be used as a context manager around the work. `found` is told of the explanation as soon as it is there.
+    To be used as a context manager around the work. `found` is told of the explanation as soon as it is there. `budget`
+    is how many seconds the search may take at most, if that is known.
     """
 
     def __init__(
@@ -116,13 +125,14 @@ class Progress:
         console: Console,
         script: str,
         found: Callable[[Explanation], None] = lambda explanation: None,
+        budget: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._console, self._found, self._clock = console, found, clock
+        self._console, self._found, self._budget, self._clock = console, found, budget, clock
         self._status = f"running {script}"
         self._counts = Counts()
         self._started = clock()
-        self._statements: int | None = None
+        self._searching: _Searching | None = None
         self._live: Live | None = None
 
     def __enter__(self) -> Progress:
@@ -143,34 +153,54 @@ class Progress:
                 self._show()
             case Searching(counts):
                 self._counts, self._started = counts, self._clock()
-            case Started(size=size) | Adopted(size=size):
-                self._statements = size.statements
+            case Started(program=program, size=size):
+                self._searching = _Searching(program, None, size.statements, (size.tokens,))
+            case Adopted(program=program, size=size, judgement=judgement):
+                culprit = judgement.diagnosis.culprit if judgement.diagnosis else None
+                before = self._searching.tokens if self._searching else ()
+                self._searching = _Searching(program, culprit, size.statements, (*before, size.tokens))
             case Judged(step=step):
                 self._status = _in_words(step)
             case PassFinished(step=step, adopted=True) if self._live is None:
                 self._status = _in_words(step)
                 self._say(self.line())
             case Verifying():
-                self._statements = None
-                self._say_status("verifying the smallest program in fresh interpreters")
+                self._go_on_to("verifying the smallest program in fresh interpreters")
             case Repairing():
-                self._statements = None
-                self._say_status("trying repairs of the script")
+                self._go_on_to("trying repairs of the script")
 
     def line(self) -> str:
         """Where things stand, in one line."""
         seconds = self._clock() - self._started
-        if self._statements is None:
+        if self._searching is None:
             return f"{self._status}: {seconds:.0f} s"
-        run = self._counts.run
-        rate = run / seconds if seconds > 0 else 0.0
         return (
-            f"{_many(self._statements, 'statement')} left, {run} candidates run, {rate:.0f}/s, "
-            f"{seconds:.0f} s: {self._status}"
+            f"{many(self._searching.statements, 'statement')} left, {self._pace(seconds)}, "
+            f"{seconds:.0f} s{self._left(seconds)}: {self._status}"
         )
 
-    def _say_status(self, status: str) -> None:
-        self._status = status
+    def view(self) -> RenderableType:
+        """Where things stand on a terminal: during the search with the smallest program so far, as much as fits."""
+        seconds, now = self._clock() - self._started, self._searching
+        if now is None:
+            return Text(self.line(), no_wrap=True, overflow="ellipsis", style="dim")
+        head = Text(no_wrap=True, overflow="ellipsis")
+        head.append(f"{self._status:<24} ", "bold")
+        head.append(f"{many(now.statements, 'statement')}, {now.tokens[-1]} tokens left ")
+        if self._console.encoding.startswith("utf"):
+            head.append(sparkline(now.tokens[-_SPARKS:]), "cyan")
+        foot = Text(f"{self._pace(seconds)}, {seconds:.0f} s{self._left(seconds)}", "dim", no_wrap=True)
+        return Group(head, *now.excerpt(self._console.height - _AROUND), foot)
+
+    def _pace(self, seconds: float) -> str:
+        rate = self._counts.run / seconds if seconds > 0 else 0.0
+        return f"{self._counts.run} candidates run, {rate:.0f}/s"
+
+    def _left(self, seconds: float) -> str:
+        return "" if self._budget is None else f" of at most {self._budget:.0f}"
+
+    def _go_on_to(self, status: str) -> None:
+        self._searching, self._status = None, status
         if self._live is None:
             self._say(status)
 
@@ -181,7 +211,7 @@ class Progress:
         if self._console.is_terminal and not self._console.is_dumb_terminal and not self._console.quiet:
             self._live = Live(
                 console=self._console,
-                get_renderable=lambda: Text(self.line(), no_wrap=True, overflow="ellipsis", style="dim"),
+                get_renderable=self.view,
                 refresh_per_second=8,
                 transient=True,
                 redirect_stdout=False,
@@ -195,7 +225,45 @@ class Progress:
             self._live = None
 
 
-def _append_place(text: Text, role: str, statement: Statement | None, remark: str, style: str) -> None:
+@dataclass(frozen=True)
+class _Searching:
+    """The smallest program so far: its culprit, its statements, and the tokens of all programs that led to it."""
+
+    program: Program
+    culprit: Statement | None
+    statements: int
+    tokens: tuple[int, ...]
+
+    def excerpt(self, height: int) -> Iterator[RenderableType]:
+        """`height` lines of the file that holds the culprit, those around it; nothing where there is no room."""
+        culprit = self.culprit
+        file = self.program.entry if culprit is None else self.program[culprit.file]
+        text = file.text.rstrip("\n")
+        count = text.count("\n") + 1
+        if height < 1:
+            return
+        first = max(1, min((culprit.line if culprit else 1) - height // 2, count - height + 1))
+        yield Syntax(
+            text,
+            "python",
+            theme="ansi_dark",
+            background_color="default",
+            line_numbers=True,
+            line_range=(first, first + height - 1),
+            highlight_lines=set() if culprit is None else set(range(culprit.line, culprit.end_line + 1)),
+        )
+
+
+def sparkline(numbers: Sequence[int]) -> str:
+    """Numbers as bars side by side, on a logarithmic scale; the largest is the highest."""
+    most, least = math.log(max(numbers) or 1), math.log(max(1, min(numbers)))
+    scale = (len(_BARS) - 1) / ((most - least) or 1.0)
+    return "".join(_BARS[round((math.log(max(1, number)) - least) * scale)] for number in numbers)
+
+
+def _append_place(
+    text: Text, program: Program, role: str, statement: Statement | None, remark: str, style: str
+) -> None:
     text.append(f"{role:<9}", style)
     if statement is None:
         text.append("not found\n")
@@ -203,9 +271,28 @@ def _append_place(text: Text, role: str, statement: Statement | None, remark: st
     text.append(place(statement), "bold")
     text.append("" if statement.function == "<module>" else f" in {statement.function}")
     text.append(f"{remark}\n")
-    lines = statement.source.splitlines()
-    for line in [*lines[:_LONGEST_SOURCE], *(["..."] if len(lines) > _LONGEST_SOURCE else [])]:
-        text.append(f"             {line}\n")
+    for number, line, underline in _excerpt(program, statement):
+        text.append(f"{number:>7} | ", "dim")
+        text.append(f"{line}\n")
+        text.append(f"{'':>7} | ", "dim")
+        text.append(f"{underline}\n", style)
+    if statement.end_line - statement.line >= _LONGEST_SOURCE:
+        text.append(f"{'':>7} | ...\n", "dim")
+
+
+def _excerpt(program: Program, statement: Statement) -> Iterator[tuple[int, str, str]]:
+    """The first lines that a statement stands on: the number, the text and what underlines the statement.
+
+    What all of them are indented by is left out.
+    """
+    lines = program[statement.file].text.split("\n")[statement.line - 1 : statement.end_line]
+    indent = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
+    for offset, line in enumerate(lines[:_LONGEST_SOURCE]):
+        first, last = offset == 0, offset == len(lines) - 1
+        start = statement.column if first else len(line) - len(line.lstrip())
+        end = statement.end_column if last else len(line.rstrip())
+        space = "".join("\t" if character == "\t" else " " * cell_len(character) for character in line[indent:start])
+        yield statement.shown_line + offset, line[indent:].rstrip(), space + "^" * cell_len(line[start:end])
 
 
 def _by(statement: Statement | None) -> str:
@@ -213,17 +300,8 @@ def _by(statement: Statement | None) -> str:
     if statement is None or not statement.operator:
         return ""
     frame = statement.library_frame
-    inside = f" in {frame.file.rpartition('site-packages/')[2]}:{frame.line}" if frame else ""
+    inside = f" in {installed(frame.file)}:{frame.line}" if frame else ""
     return f", {statement.operator}{inside}{_times(statement.count)}"
-
-
-def _size(program: Program) -> str:
-    texts: Sequence[str] = [file.text for file in program]
-    return f"{_many(sum(map(count_statements, texts)), 'statement')}, {sum(map(count_tokens, texts))} tokens"
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _times(count: int) -> str:

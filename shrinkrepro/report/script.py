@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import os
+import shlex
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from shrinkrepro.errors import Exit, ShrinkReproError
 from shrinkrepro.program.source import Program
+from shrinkrepro.report.privacy import private
+from shrinkrepro.report.wording import error
 from shrinkrepro.results import Explanation, Reduced, place
 
 MARK = "# shrinkrepro: "
@@ -57,7 +61,7 @@ def check_output(program: Program, output: Path) -> None:
 
 
 def header(reduced: Reduced, explanation: Explanation) -> str:
-    """The comment above the smallest program: what it shows, the error, the culprit, how it was checked, versions."""
+    """The comment above the smallest program: what it shows, error, culprit, how it was checked, versions, command."""
     lines = list(_header_lines(reduced, explanation))
     culprit = reduced.diagnosis.culprit
     if culprit is not None:
@@ -71,10 +75,45 @@ def header(reduced: Reduced, explanation: Explanation) -> str:
 def _header_lines(reduced: Reduced, explanation: Explanation) -> Iterator[str]:
     versions = explanation.versions
     yield f"the smallest program found that fails as {explanation.program.invocation.entry} does"
-    yield " ".join(explanation.failure.message.partition("Hint:")[0].split())
+    yield error(explanation.failure)
     free = f"; free: {', '.join(reduced.free)}" if reduced.free else ""
     yield f"Failed in {reduced.fresh_failures} of {reduced.fresh_runs} fresh interpreters{free}"
     yield f"PyTorch {versions['torch']}, Python {versions['python']}, shrinkrepro {versions['shrinkrepro']}"
+    yield f"Made by: {private().paths(command(explanation.program))}"
+
+
+def command(program: Program) -> str:
+    """The command line that reduces `program`, but for options."""
+    call = program.invocation
+    script = ["-m", call.module] if call.module else [call.entry]
+    return shlex.join(["shrinkrepro", *script, *(["--", *call.argv] if call.argv else [])])
+
+
+def marked(reduced: Reduced) -> Program:
+    """The smallest program with a comment behind the statements that save and change the tensor."""
+    saved, culprit = reduced.diagnosis.saved, reduced.diagnosis.culprit
+    remarks: dict[tuple[str, int], list[str]] = {}
+    for statement, remark in ((saved, "saves it for backward"), (culprit, "changes it in place")):
+        if statement is not None:
+            remarks.setdefault((statement.file, statement.end_line), []).append(remark)
+    program = reduced.program
+    for (file, line), said in remarks.items():
+        program = _remarked(program, file, line, f"  # {', '.join(said)}")
+    return program
+
+
+def _remarked(program: Program, path: str, line: int, remark: str) -> Program:
+    """The program with a comment at the end of a line; as it is where a comment there would be no comment."""
+    file = program[path]
+    lines = file.text.split("\n")
+    lines[line - 1] += remark
+    text = "\n".join(lines)
+    try:
+        same = ast.dump(ast.parse(text)) == ast.dump(ast.parse(file.text))
+    except SyntaxError:
+        return program
+    files = tuple(replace(one, text=text, runs=()) if one is file else one for one in program)
+    return replace(program, files=files) if same else program
 
 
 def write(reduced: Reduced, explanation: Explanation, output: Path) -> Path:
@@ -82,7 +121,7 @@ def write(reduced: Reduced, explanation: Explanation, output: Path) -> Path:
 
     Raises OSError when that fails.
     """
-    _write_all(reduced.program, header(reduced, explanation), output)
+    _write_all(marked(reduced), header(reduced, explanation), output)
     return destination(reduced.program, output)
 
 
@@ -122,10 +161,10 @@ class Draft:
 
 
 def _unfinished_header(explanation: Explanation) -> str:
-    said = " ".join(explanation.failure.message.partition("Hint:")[0].split())
     return (
         f"{MARK}the smallest program so far that fails as {explanation.program.invocation.entry} does\n"
-        f"# {said}\n# Not checked in a fresh interpreter yet: the search had not come to its end.\n"
+        f"# {error(explanation.failure)}\n"
+        "# Not checked in a fresh interpreter yet: the search had not come to its end.\n"
     )
 
 

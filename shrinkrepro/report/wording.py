@@ -95,7 +95,7 @@ def how_found(found: Findings) -> Iterator[str]:
             yield f"Free in it: {', '.join(reduced.free)}."
         if result.twin is not None:
             yield "It runs clean once the culprit does not write in place."
-    yield f"The runs were confined by {found.explanation.guard}."
+    yield f"Guard of the runs: {found.explanation.guard}."
 
 
 def size(program: Program) -> str:

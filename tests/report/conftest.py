@@ -36,7 +36,8 @@ MESSAGE = (
 
 
 def statement(line: int, source: str, function: str, operator: str, **details: object) -> Statement:
-    return Statement("train.py", line, line, 0, len(source), source, function, operator, **details)  # type: ignore[arg-type]
+    column = max(0, (SCRIPT.splitlines()[line - 1 : line] or [""])[0].find(source))
+    return Statement("train.py", line, line, column, column + len(source), source, function, operator, **details)  # type: ignore[arg-type]
 
 
 def diagnosis(first_line: int, function: str) -> Diagnosis:

@@ -25,7 +25,7 @@ def test_github_is_told_of_the_culprit_as_an_error_and_of_the_others_as_notices(
 
 def test_a_command_for_github_has_lines_and_columns(explanation: Explanation) -> None:
     error = github(explanation)[0]
-    assert ",line=5,endLine=5,col=1,endColumn=6,title=tensor changed in place::changed here" in error
+    assert ",line=5,endLine=5,col=5,endColumn=10,title=tensor changed in place::changed here" in error
 
 
 def test_what_means_something_in_a_command_is_escaped(explanation: Explanation) -> None:
@@ -54,7 +54,7 @@ def test_files_are_named_from_the_folder_of_the_repository(explanation: Explanat
 
 def test_editors_get_file_line_and_column(explanation: Explanation) -> None:
     lines = list(annotate(findings(explanation), "lines", Path("/")))
-    assert lines[0].startswith("train.py:5:1: error: changed here in place by `add_`")
+    assert lines[0].startswith("train.py:5:5: error: changed here in place by `add_`")
     assert [line.split(" ")[1] for line in lines[1:]] == ["note:", "note:"]
 
 

@@ -5,12 +5,14 @@ from dataclasses import replace
 
 import pytest
 from rich.console import Console, RenderableType
+from rich.text import Text
 
+from shrinkrepro.diagnosis import Statement
 from shrinkrepro.oracle import Counts, Judgement, Verdict
 from shrinkrepro.pipeline import Explained, Searching, Verifying
 from shrinkrepro.program.source import Program, Size, SourceFile
 from shrinkrepro.reduction.engine import Adopted, PassFinished, Started
-from shrinkrepro.report.console import Progress, explanation_text, result_text, show
+from shrinkrepro.report.console import Progress, explanation_text, result_text, show, sparkline
 from shrinkrepro.results import Explanation, Result
 
 PROGRAM = Program.of("import torch\n", "train.py")
@@ -37,14 +39,39 @@ def explained(explanation: Explanation) -> str:
 
 def test_the_three_places_are_shown_with_file_line_function_and_source(explanation: Explanation) -> None:
     lines = explained(explanation).splitlines()
-    assert lines[3:9] == [
+    assert lines[3:12] == [
         "saved    train.py:4 in step, exp, as ExpBackward0._saved_result",
-        "             y = x.exp()",
+        "      4 | y = x.exp()",
+        "        | ^^^^^^^^^^^",
         "changed  train.py:5 in step, add_ in torch/optim/sgd.py:440  <- the culprit",
-        "             y += 1",
+        "      5 | y += 1",
+        "        | ^^^^^^",
         "needed   train.py:9",
-        "             backward()",
+        "      9 | step(torch.ones(1, requires_grad=True)).sum().backward()",
+        "        |                                               ^^^^^^^^^^",
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "column", "end", "underline"),
+    [
+        ("a = 1; x += 1  # why", 7, 13, "       ^^^^^^"),
+        ("\tif a: x += 1", 7, 13, "      ^^^^^^"),
+        ("f('形状'); x += 1", 9, 15, "           ^^^^^^"),
+    ],
+)
+def test_only_the_statement_is_underlined(
+    explanation: Explanation, line: str, column: int, end: int, underline: str
+) -> None:
+    culprit = replace(statement_of(explanation), line=1, end_line=1, column=column, end_column=end)
+    there = replace(explanation.diagnosis, saved=None, needed=None, culprit=culprit)
+    text = explained(replace(explanation, program=Program.of(line + "\n", "train.py"), diagnosis=there))
+    assert f"      1 | {line.strip()}\n        | {underline}\n" in text
+
+
+def statement_of(explanation: Explanation) -> Statement:
+    assert explanation.diagnosis.culprit is not None
+    return explanation.diagnosis.culprit
 
 
 def test_the_error_is_shown_on_one_line_without_its_hint(explanation: Explanation) -> None:
@@ -74,18 +101,18 @@ def test_a_place_that_is_not_known_is_said_to_be_missing(explanation: Explanatio
 
 
 def test_a_long_statement_is_cut(explanation: Explanation) -> None:
-    saved = explanation.diagnosis.saved
-    assert saved is not None
-    long = replace(saved, source="\n".join(f"part {number}" for number in range(20)))
-    text = explained(replace(explanation, diagnosis=replace(explanation.diagnosis, saved=long)))
-    assert "part 5\n             ...\nchanged" in text
+    source = "f(\n" + "".join(f"    {number},\n" for number in range(20)) + ")\n"
+    long = replace(statement_of(explanation), line=1, end_line=22, column=0, end_column=1)
+    there = replace(explanation.diagnosis, saved=None, needed=None, culprit=long)
+    text = explained(replace(explanation, program=Program.of(source, "train.py"), diagnosis=there))
+    assert "      6 |     4,\n        |     ^^\n        | ...\nneeded" in text
 
 
 def test_markup_in_the_script_is_text(explanation: Explanation) -> None:
-    saved = explanation.diagnosis.saved
-    assert saved is not None
-    odd = replace(saved, source="x[bold] = '[red]'")
-    assert "x[bold] = '[red]'" in explained(replace(explanation, diagnosis=replace(explanation.diagnosis, saved=odd)))
+    culprit = replace(statement_of(explanation), line=1, end_line=1)
+    there = replace(explanation.diagnosis, saved=None, needed=None, culprit=culprit)
+    odd = Program.of("x[bold] = '[red]'\n", "train.py")
+    assert "x[bold] = '[red]'" in explained(replace(explanation, program=odd, diagnosis=there))
 
 
 def test_the_smallest_program_is_shown_as_it_is(result: Result) -> None:
@@ -144,6 +171,53 @@ def test_progress_says_how_much_is_left_how_fast_it_goes_and_how_long_it_took() 
     progress(Adopted(PROGRAM, Judgement(Verdict.SAME), Size(1, 90, 9, 12, 400, 20, 3), "delete_statements"))
     clock.now += 3
     assert progress.line() == "9 statements left, 30 candidates run, 10/s, 3 s: running train.py"
+
+
+def test_with_a_budget_it_is_said_how_long_the_search_may_take() -> None:
+    clock = Clock()
+    progress = Progress(Console(file=io.StringIO()), "train.py", budget=60, clock=clock)
+    started(progress)
+    assert progress.line().endswith("0 s of at most 60: running train.py")
+
+
+def viewed(explanation: Explanation, *, height: int = 24, encoding: str = "utf-8") -> list[str]:
+    """What stands on a terminal once a program of 40 lines has been adopted, whose culprit is on line 30."""
+    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    console = Console(file=file, force_terminal=True, width=80, height=height)
+    progress = Progress(console, "train.py", clock=Clock())
+    started(progress)
+    culprit = replace(statement_of(explanation), line=30, end_line=30)
+    judgement = Judgement(Verdict.SAME, diagnosis=replace(explanation.diagnosis, culprit=culprit))
+    program = Program.of("".join(f"x{number} = '{'long ' * 20}'\n" for number in range(1, 41)), "train.py")
+    progress(Adopted(program, judgement, Size(1, 90, 9, 12, 400, 20, 3), "delete_statements"))
+    with console.capture() as captured:
+        console.print(progress.view())
+    return Text.from_ansi(captured.get()).plain.splitlines()
+
+
+def test_on_a_terminal_the_smallest_program_is_shown_around_its_culprit(explanation: Explanation) -> None:
+    lines = viewed(explanation)
+    assert lines[0].split() == ["running", "train.py", "9", "statements,", "90", "tokens", "left", "█▁"]
+    assert "❱ 30 x30 = " in "".join(lines)
+    assert lines[-1] == "30 candidates run, 0/s, 0 s"
+
+
+@pytest.mark.parametrize("height", [4, 10, 24])
+def test_what_is_shown_fits_the_terminal(explanation: Explanation, height: int) -> None:
+    lines = viewed(explanation, height=height)
+    assert len(lines) < height
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_terminal_that_cannot_show_bars_gets_none(explanation: Explanation) -> None:
+    assert viewed(explanation, encoding="ascii")[0].rstrip().endswith("90 tokens left")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "bars"), [([5], "▁"), ([7, 7], "▁▁"), ([1000, 100, 10], "█▅▁"), ([8, 0, 1], "█▁▁")]
+)
+def test_numbers_are_drawn_as_bars(numbers: list[int], bars: str) -> None:
+    assert sparkline(numbers) == bars
 
 
 def test_a_log_gets_a_line_for_each_pass_that_made_the_program_smaller() -> None:

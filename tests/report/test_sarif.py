@@ -44,7 +44,7 @@ def test_the_flow_goes_from_saved_over_changed_to_needed(result: Result) -> None
 
 def test_a_region_covers_the_statement_counted_from_one(result: Result) -> None:
     covered = region(only_result(result)["locations"][0])
-    assert covered == {"startLine": 5, "startColumn": 1, "endLine": 5, "endColumn": 7, "snippet": {"text": "y += 1"}}
+    assert covered == {"startLine": 5, "startColumn": 5, "endLine": 5, "endColumn": 11, "snippet": {"text": "y += 1"}}
 
 
 def test_a_proven_repair_is_the_fix(result: Result) -> None:

@@ -7,7 +7,17 @@ import pytest
 
 from shrinkrepro.errors import Exit, ShrinkReproError
 from shrinkrepro.program.source import Invocation, Program, SourceFile
-from shrinkrepro.report.script import MARK, Draft, check_output, default_output, destination, header, write
+from shrinkrepro.report.script import (
+    MARK,
+    Draft,
+    check_output,
+    command,
+    default_output,
+    destination,
+    header,
+    marked,
+    write,
+)
 from shrinkrepro.results import Explanation, Result
 
 
@@ -70,8 +80,57 @@ def test_the_header_names_the_culprits_line_in_the_written_file(
     path = write(result.reduced, explanation, tmp_path / "out.py")
     lines = path.read_text(encoding="utf-8").splitlines()
     culprit = next(line for line in lines if line.startswith("# Culprit: line "))
-    assert lines[int(culprit.split()[3].rstrip(",")) - 1] == "y += 1"
+    assert lines[int(culprit.split()[3].rstrip(",")) - 1].startswith("y += 1")
     assert culprit.endswith("which was train.py:5")
+
+
+def test_the_header_ends_with_the_command(result: Result, explanation: Explanation) -> None:
+    assert result.reduced is not None
+    called = replace(explanation.program.invocation, argv=("--name", "two words"))
+    asked = replace(explanation, program=replace(explanation.program, invocation=called))
+    assert header(result.reduced, asked).splitlines()[-1] == "# Made by: shrinkrepro train.py -- --name 'two words'"
+
+
+def test_the_command_of_a_module_names_the_module() -> None:
+    program = of_files(train="x = 1\n")
+    assert command(replace(program, invocation=replace(program.invocation, module="pkg.train"))) == (
+        "shrinkrepro -m pkg.train"
+    )
+
+
+def test_the_lines_that_save_and_change_are_marked(result: Result) -> None:
+    assert result.reduced is not None
+    assert marked(result.reduced).entry.text == (
+        "import torch\n"
+        "y = torch.ones(1, requires_grad=True).exp()  # saves it for backward\n"
+        "y += 1  # changes it in place\n"
+        "y.sum().backward()\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "text"),
+    [
+        ("y += 1; z = 1\n", 1, "y += 1; z = 1  # changes it in place\n"),
+        ("f(\n  y\n)\n", 3, "f(\n  y\n)  # changes it in place\n"),
+        ('y += 1; z = """\n"""\n', 1, 'y += 1; z = """\n"""\n'),
+        ("y += 1; z = \\\n  1\n", 1, "y += 1; z = \\\n  1\n"),
+    ],
+)
+def test_a_line_is_marked_only_where_that_is_a_comment(result: Result, source: str, line: int, text: str) -> None:
+    assert result.reduced is not None
+    culprit = result.reduced.diagnosis.culprit
+    assert culprit is not None
+    there = replace(result.reduced.diagnosis, saved=None, culprit=replace(culprit, line=1, end_line=line))
+    one = replace(result.reduced, program=Program.of(source, "train.py"), diagnosis=there)
+    assert marked(one).entry.text == text
+
+
+def test_a_statement_that_saves_what_it_changes_has_one_mark(result: Result) -> None:
+    assert result.reduced is not None
+    there = replace(result.reduced.diagnosis, saved=result.reduced.diagnosis.culprit)
+    text = marked(replace(result.reduced, diagnosis=there)).entry.text
+    assert "y += 1  # saves it for backward, changes it in place\n" in text
 
 
 def test_a_header_without_a_culprit_leaves_it_out(result: Result, explanation: Explanation) -> None:
