@@ -24,6 +24,8 @@ lint: $(INSTALLED)
 
 docs: $(INSTALLED)
 	$(BIN)/python docs/catalogue.py --check
+	$(BIN)/python docs/operators.py --check
+	$(BIN)/python docs/gallery.py --check
 	$(BIN)/python docs/examples.py --check README.md $(wildcard docs/*.md)
 
 clean:
