@@ -49,8 +49,8 @@ def expression_to_part(program: Program, facts: Facts) -> Iterator[Patch]:
     for tree in reversed(facts.trees):
         for written in _latest_first(tree, (cst.AugAssign,)):
             if isinstance(written, cst.AugAssign) and isinstance(written.target, cst.Subscript):
-                whole_target = replaced(tree, written.target, written.target.value)
-                yield patch("write to all of it", whole_target)
+                for part in _parts(written.target):
+                    yield patch("write to all of it", replaced(tree, written.target, part))
         for node in largest_first(tree):
             if isinstance(node, cst.Attribute) and _is_called_or_asked(tree, node):
                 continue

@@ -91,3 +91,7 @@ def test_parentheses_that_change_nothing_go(before: str, after: list[str]) -> No
 
 def test_a_write_to_a_part_becomes_one_to_the_whole() -> None:
     assert "x.y += 1\n" in patches_of(expression_to_part, "x.y[0] += 1\n")
+
+
+def test_a_write_to_what_a_list_holds_becomes_one_to_that() -> None:
+    assert "x += 1\n" in patches_of(expression_to_part, "[x][0] += 1\n")
