@@ -113,6 +113,7 @@ def job_for(program: Program, watch: Watch = "plain", limits: Limits = _UNBOUNDE
         network=call.network,
         protection=call.protection,
         stdin=call.stdin,
+        seed=call.seed,
         watch=watch,
         limits=limits,
     )

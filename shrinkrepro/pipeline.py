@@ -35,6 +35,7 @@ from shrinkrepro.reduction.engine import Event as EngineEvent
 from shrinkrepro.report.environment import versions
 from shrinkrepro.results import Bisected, Candidates, Explanation, Mending, Reduced, Result, Step, place
 from shrinkrepro.runtime.messages import Limits, Observation, Report, Trace
+from shrinkrepro.stability import Stability, measure, pinned, seeded
 from shrinkrepro.verification import SEEDS, Foresight, Verification, last_holding
 
 # How long a mended script is left to run, at least.
@@ -109,7 +110,7 @@ def explain(
     Raises ShrinkReproError when the program does not fail with a version mismatch, or not every time.
     """
     with closing(start()) as backend:
-        explanation = _first_look(program, options, _workers(backend, options)).explanation
+        explanation = _look(program, options, backend, _workers(backend, options)).explanation
     _tell(listeners, Explained(explanation))
     return explanation
 
@@ -129,7 +130,7 @@ def bisect(
     """
     with closing(start()) as backend:
         workers = _workers(backend, options)
-        look = _first_look(program, options, workers)
+        look = _look(program, options, backend, workers)
         _tell(listeners, Explained(look.explanation))
         return Bisected(look.explanation, _mending(look, workers, runs, math.inf, listeners))
 
@@ -150,7 +151,7 @@ def reduce(
     """
     with closing(start()) as backend:
         workers = _workers(backend, options)
-        look = _first_look(program, options, workers)
+        look = _look(program, options, backend, workers)
         _tell(listeners, Explained(look.explanation))
         target = Target(look.explanation.program, look.explanation.failure, look.traced, options.sameness)
         oracle = Oracle(target, workers, look.limits)
@@ -158,7 +159,10 @@ def reduce(
         foresight = Foresight(verification)
         _tell(listeners, Searching(oracle.counts))
         course = _Course(oracle.counts, look.explanation.program)
-        end = _shrink(look, oracle, options.budget, [course, foresight, *listeners], passes)
+        start_of_search = _pinned(look, workers)
+        if start_of_search is not look:
+            course.went_on_to(start_of_search.explanation.program, "pin the seed")
+        end = _shrink(start_of_search, oracle, options.budget, [course, foresight, *listeners], passes)
         stopped, seconds = end.reason, course.seconds
         if (tidy := laid_out(end.program)).texts != end.program.texts:
             course.went_on_to(tidy, "lay out")
@@ -231,9 +235,36 @@ def _tell(listeners: Iterable[Listener], event: Event) -> None:
         listener(event)
 
 
-def _first_look(program: Program, options: Options, workers: Workers) -> _Look:
+def _look(program: Program, options: Options, backend: Backend, workers: Workers) -> _Look:
+    """What the first runs show; where a run may be tried several times, how often it fails comes first."""
+    if options.tries == 1:
+        return _first_look(program, options, workers, None)
+    _preload(backend, _wanted_early(program))
+    known = measure(program, Workers(backend, options.jobs or os.cpu_count() or 1), _generous(options), options.tries)
+    return _first_look(seeded(program, known.seed), options, workers, known)
+
+
+def _generous(options: Options) -> Limits:
+    return Limits(wall=options.timeout, cpu=options.timeout * (os.cpu_count() or 1))
+
+
+def _pinned(look: _Look, workers: Workers) -> _Look:
+    """What the search begins with: where the seed decides whether the program fails, it becomes a part of its text."""
+    known = look.explanation
+    seed = known.program.invocation.seed
+    if seed is None:
+        return look
+    program = pinned(known.program, seed, ("torch", *static_imports(known.program)))
+    trace = workers.run(job_for(program, "trace", look.limits)).trace
+    if trace is None:
+        return look
+    diagnosis = diagnose(trace, dict(program.texts))
+    return replace(look, explanation=replace(known, program=program), trace=trace, traced=diagnosis)
+
+
+def _first_look(program: Program, options: Options, workers: Workers, stability: Stability | None) -> _Look:
     """Run the program a few times, at first with the tracer, and explain its failure."""
-    limits = Limits(wall=options.timeout, cpu=options.timeout * (os.cpu_count() or 1))
+    limits = _generous(options)
     _preload(workers.backend, _wanted_early(program))
     traced, plain = workers.run_all([job_for(program, "trace", limits), job_for(program, "plain", limits)])
     if plain.outcome == "finished" and traced.outcome == "failed":
@@ -243,7 +274,7 @@ def _first_look(program: Program, options: Options, workers: Workers) -> _Look:
         wider = from_above(program)
         whole = program if _lacks_a_file(workers.run(job_for(wider, "plain", limits))) else wider
     if whole is not program:
-        return _first_look(whole, options, workers)
+        return _first_look(whole, options, workers, stability)
     failure = failure_in(plain, program, options.timeout)
     slow = _preload(workers.backend, plain.modules)
     again = workers.run(job_for(program, "plain", limits))
@@ -252,7 +283,7 @@ def _first_look(program: Program, options: Options, workers: Workers) -> _Look:
         raise _unstable(program, options.tries)
     diagnosis = in_cells(_diagnosis(program, failure, traced, workers, limits), program)
     notes = (*program.notes, *hints(program), *_notes(traced, plain, diagnosis, slow))
-    explanation = Explanation(program, failure, diagnosis, plain.seconds, plain.guard, versions(), notes)
+    explanation = Explanation(program, failure, diagnosis, plain.seconds, plain.guard, versions(), notes, stability)
     by_tracer = diagnose(traced.trace, dict(program.texts)) if traced.trace else None
     wall = min(options.timeout, plain.seconds * Oracle.slack + Oracle.grace)
     return _Look(explanation, traced.trace, by_tracer, replace(limits, wall=wall, backwards=plain.backwards))

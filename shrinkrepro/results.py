@@ -11,6 +11,7 @@ from shrinkrepro.failure import VersionMismatch
 from shrinkrepro.program.source import Cell, Program
 from shrinkrepro.proof import Proof
 from shrinkrepro.repair import Repair
+from shrinkrepro.stability import Stability
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class Explanation:
 
     `failure` is what PyTorch prints without a tracer, `seconds` what a plain run took to get there. `guard` says what
     confined the runs. `versions` are those of what took part. `notes` are sentences about what could not be done.
+    `stability` says how often it fails; None when that was not measured, because it failed each time.
     """
 
     program: Program
@@ -28,6 +30,7 @@ class Explanation:
     guard: str
     versions: Mapping[str, str]
     notes: tuple[str, ...] = ()
+    stability: Stability | None = None
 
     @property
     def exit(self) -> Exit:

@@ -20,6 +20,7 @@ from shrinkrepro.pipeline import (
 from shrinkrepro.program.edit import Patch
 from shrinkrepro.program.source import Invocation, Program, SourceFile
 from shrinkrepro.runtime.messages import Frame, Job, Mutation, Place, Report, Trace
+from shrinkrepro.stability import Stability
 
 SCRIPT = """\
 import torch
@@ -141,7 +142,7 @@ def test_a_failure_in_the_traced_run_alone_is_unstable() -> None:
 
 
 def test_with_tries_a_failure_may_be_missing_now_and_then() -> None:
-    backend = Backend(every_other([PASSED, FAILED, PASSED, FAILED]))
+    backend = Backend(every_other([PASSED, FAILED] * 20))
     assert explain(PROGRAM, Options(tries=2), start=lambda: backend).exit is Exit.DONE
 
 
@@ -343,3 +344,19 @@ def test_imports_at_the_top_of_any_file_count_and_the_programs_own_do_not() -> N
         tuple(SourceFile.original(path, text) for path, text in files.items()), Invocation("/", "train.py", "/")
     )
     assert static_imports(program) == ("json", "numpy.linalg", "os.path")
+
+
+def test_where_the_seed_decides_it_is_pinned_and_the_search_begins_with_it() -> None:
+    def lucky(job: Job) -> Report:
+        return behave(job) if job.seed == 4 or "manual_seed(4)" in job.files["train.py"] else PASSED
+
+    result = reduce(PROGRAM, Options(tries=3), passes=[], start=lambda: Backend(lucky))
+    assert result.explanation.stability == Stability(runs=20, failures=2, tries=3, seed=4)
+    assert result.reduced is not None
+    assert "torch.manual_seed(4)" in result.reduced.program.entry.text
+
+
+def test_where_the_seed_does_not_decide_the_confidence_is_stated() -> None:
+    rare = Backend(every_other([FAILED, PASSED, PASSED] * 20))
+    explanation = explain(PROGRAM, Options(tries=3), start=lambda: rare)
+    assert explanation.stability == Stability(runs=20, failures=7, tries=3)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from shrinkrepro.isolation.backend import Backend
 from shrinkrepro.runtime.messages import Job, Report
 
 
 class Persistent:
-    """A backend that runs each job on another one up to `tries` times, until it fails with a version mismatch."""
+    """A backend that runs each job on another one up to `tries` times, until it fails with a version mismatch.
+
+    Each further try of a job without a seed has one of its own: runs of one warm process draw the same numbers else.
+    """
 
     def __init__(self, backend: Backend, tries: int) -> None:
         self._backend, self._tries = backend, tries
@@ -23,10 +28,11 @@ class Persistent:
         """The report of the try that failed, else of the last one."""
         job = self._jobs.pop(ticket)
         report = self._backend.wait(ticket)
-        for _ in range(self._tries - 1):
+        for seed in range(1, self._tries):
             if report.outcome == "failed":
                 break
-            report = self._backend.wait(self._backend.submit(job))
+            again = job if job.seed is not None else replace(job, seed=seed)
+            report = self._backend.wait(self._backend.submit(again))
         return report
 
     def cancel(self, ticket: int) -> None:

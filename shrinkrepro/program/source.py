@@ -125,7 +125,7 @@ class Invocation:
     the environment variables. `hidden` are files below the root that are not to be seen: the program had them once.
     `folders`, relative to the root, are those that modules are imported from; the first is the script's own.
     `network` lets the program use the network, `protection` is what guards its runs, as a Job says. `stdin` is what it
-    reads as standard input: bytes, decoded by `os.fsdecode`.
+    reads as standard input: bytes, decoded by `os.fsdecode`. `seed` is what its random generators begin with.
     """
 
     root: str
@@ -139,6 +139,7 @@ class Invocation:
     network: bool = False
     protection: Protection = "kernel"
     stdin: str = ""
+    seed: int | None = None
 
     def inside(self, path: str) -> str:
         """A file's path relative to the folder that it is imported from."""

@@ -22,6 +22,7 @@ from shrinkrepro.reduction.engine import Adopted, Judged, PassFinished, Started
 from shrinkrepro.report.mending import mending_text
 from shrinkrepro.report.wording import error, installed, many, size
 from shrinkrepro.results import Explanation, Reduced, Result, place
+from shrinkrepro.stability import Stability
 
 _LONGEST_SOURCE = 6
 _MOST_MUTATIONS = 5
@@ -51,9 +52,21 @@ def explanation_text(explanation: Explanation) -> Text:
     if others:
         more = f" and {len(others) - _MOST_MUTATIONS} more" if len(others) > _MOST_MUTATIONS else ""
         text.append(f"changed again at {', '.join(others[:_MOST_MUTATIONS])}{more}\n")
+    if explanation.stability is not None:
+        text.append(f"{stability_text(explanation.stability)}\n")
     text.append_text(notes_text(explanation.notes))
     text.rstrip()
     return text
+
+
+def stability_text(stability: Stability) -> str:
+    """How often the script fails, and what that means for the candidates."""
+    often = f"fails in {stability.failures} of {stability.runs} runs"
+    if stability.seed is not None:
+        return f"{often}, by the random seed; seed {stability.seed}, with which it fails, is pinned"
+    missed = 1 - stability.confidence
+    tried = f"{stability.tries} tries of each candidate miss one that fails as often with probability {missed:.1g}"
+    return f"{often}; {tried}"
 
 
 def notes_text(notes: Iterable[str]) -> Text:

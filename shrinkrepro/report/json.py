@@ -11,6 +11,7 @@ from shrinkrepro.failure import VersionMismatch
 from shrinkrepro.program.source import Program, count_lines, count_statements, count_tokens
 from shrinkrepro.report.mending import mending_document
 from shrinkrepro.results import Bisected, Explanation, Findings, Reduced, Result, Step, findings
+from shrinkrepro.stability import Stability
 
 SCHEMA = 1
 Document = dict[str, Any]
@@ -62,10 +63,15 @@ def _document(status: str, found: Findings) -> Document:
         "candidates": asdict(result.candidates) if result else None,
         "steps": [_step(step) for step in result.steps] if result else None,
         "repair": mending_document(explanation.program, mending) if mending else None,
+        "stability": _stability(explanation.stability) if explanation.stability else None,
         "notes": [*explanation.notes, *(result.notes if result else ())],
         "guard": explanation.guard,
         "versions": dict(explanation.versions),
     }
+
+
+def _stability(stability: Stability) -> Document:
+    return {**asdict(stability), "confidence": stability.confidence}
 
 
 def _failure(failure: VersionMismatch, diagnosis: Diagnosis) -> Document:

@@ -111,6 +111,7 @@ def execute(job: Job, send: Callable[[Report], None], private: Sequence[str] = (
 
     try:
         announce_native_writers()
+        _seed(job.seed)
         engine = _Engine.install(failed, lambda: report("exhausted"), job.limits.backwards)
         started = time.perf_counter()
         with _entered(observer), _entered(watcher):
@@ -207,6 +208,20 @@ class _MemoryFinder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         name = module.__name__
         code = self._compile(self._paths[name], self.get_source(name), self.get_filename(name))
         exec(code, module.__dict__)
+
+
+def _seed(seed: int | None) -> None:
+    """Have the random generators that are there begin with `seed`, if that is given."""
+    if seed is None:
+        return
+    import random
+
+    import torch
+
+    random.seed(seed)
+    torch.manual_seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed)
 
 
 def _prepare(job: Job, own: Mapping[str, str], compiler: Compiler) -> types.ModuleType:

@@ -56,7 +56,8 @@ class Job:
     relative to `root` of files that the program is not to find there, `folders` those relative to `root` that modules
     are imported from, the script's own first; `network` lets it use the network. `protection` is what guards the run:
     "kernel" what the kernel can enforce, and the audit hook, "audit" the hook alone, "off" nothing but limits.
-    `stdin` is what it reads as standard input, decoded by `os.fsdecode`.
+    `stdin` is what it reads as standard input, decoded by `os.fsdecode`. `seed` is what the random generators begin
+    with (None: with what they have in the warm process).
 
     `watch`: "plain" runs without instrumentation, "trace" diagnoses the failure, "poll" watches the version of the
     tensors in `hint` per executed line, "observe" records what ran, "capture" describes the values at the steps named
@@ -77,6 +78,7 @@ class Job:
     network: bool = False
     protection: Protection = "kernel"
     stdin: str = ""
+    seed: int | None = None
     watch: Watch = "plain"
     hint: dict[str, Any] = dataclasses.field(default_factory=dict)
     limits: Limits = Limits()

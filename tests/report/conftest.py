@@ -10,6 +10,7 @@ from shrinkrepro.proof import Comparison, Proof
 from shrinkrepro.repair import Repair
 from shrinkrepro.results import Attempt, Candidates, Explanation, Mending, Reduced, Result, Step
 from shrinkrepro.runtime.messages import Frame
+from shrinkrepro.stability import Stability
 
 SCRIPT = """\
 import torch
@@ -74,7 +75,14 @@ def explanation() -> Explanation:
     found = diagnosis(4, "step")
     versions = {"shrinkrepro": "0.1.0", "python": "3.11.7", "torch": "2.13.0", "platform": "Linux"}
     return Explanation(
-        Program.of(SCRIPT, "train.py"), found.failure, found, 0.25, "landlock 7", versions, ("Something was slow.",)
+        program=Program.of(SCRIPT, "train.py"),
+        failure=found.failure,
+        diagnosis=found,
+        seconds=0.25,
+        guard="landlock 7",
+        versions=versions,
+        notes=("Something was slow.",),
+        stability=Stability(runs=20, failures=12, tries=10),
     )
 
 
