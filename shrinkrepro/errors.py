@@ -15,6 +15,7 @@ class Exit(IntEnum):
     SYNTAX = 12
     EMPTY = 13
     ENCODING = 14
+    TOO_LARGE = 15
     NOT_REPRODUCED = 20
     OTHER_ERROR = 21
     MISSING_MODULE = 22
@@ -38,6 +39,7 @@ MEANING: dict[Exit, str] = {
     Exit.SYNTAX: "the script is not valid Python",
     Exit.EMPTY: "the script holds no statement",
     Exit.ENCODING: "the script is not text in the encoding that it declares (UTF-8 when it declares none)",
+    Exit.TOO_LARGE: "the script has more than 500,000 characters, or a file more than 200 MiB",
     Exit.NOT_REPRODUCED: "the script ran to its end without the error",
     Exit.OTHER_ERROR: "the script died of another error first",
     Exit.MISSING_MODULE: "the script imports a module that is not installed",

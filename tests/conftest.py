@@ -12,6 +12,7 @@ from hypothesis import settings
 # Parsing a drawn program takes long on a busy machine, and says nothing about what is tested.
 # The same examples each time: looking for new failures at random is what benchmarks/generated.py is for.
 settings.register_profile("default", deadline=None, max_examples=40, derandomize=True, database=None)
+settings.register_profile("fuzz", deadline=None, max_examples=2000, database=None)
 settings.load_profile("default")
 
 

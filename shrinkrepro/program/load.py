@@ -18,6 +18,9 @@ from shrinkrepro.program.source import Invocation, Program, SourceFile
 
 Environment = Sequence[tuple[str, str]]
 
+# Reading and understanding a text of this length takes seconds.
+_LONGEST_TEXT = 500_000
+_LARGEST_FILE = 200 << 20
 # Installed packages that cannot be taken for the user's own: their compiled parts expect to be where they are.
 _NOT_INLINED = frozenset({"torch", "shrinkrepro"})
 
@@ -50,6 +53,7 @@ def load_script(
         source, notes = read_notebook(entry, text, cells)
     else:
         source = SourceFile.original(entry, text)
+    _check_length(source, path)
     if not _parse(source, path).body:
         raise ShrinkReproError(Exit.EMPTY, f"{path} holds no statement; name the script that fails")
     started = str(root) if entry.endswith(".ipynb") else str(Path(cwd or ".").resolve())
@@ -86,6 +90,7 @@ def load_module(
             f"there is no {entry} in the current folder; start shrinkrepro where `python -m {name}` finds your module",
         )
     source = SourceFile.original(entry, read_source(root / entry, entry))
+    _check_length(source, entry)
     if not _parse(source, entry).body:
         raise ShrinkReproError(Exit.EMPTY, f"{entry} holds no statement; name the module that fails")
     folders = _Folders.of(root, inline)
@@ -221,18 +226,33 @@ def read_source(path: Path, shown: str) -> str:
     Raises ShrinkReproError, naming the file as `shown`, when it cannot be read or decoded.
     """
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:  # of a device there is no end
+            data = file.read(_LARGEST_FILE + 1)
     except OSError as problem:
         raise ShrinkReproError(Exit.NO_SUCH_FILE, f"{shown} cannot be read: {problem.strerror}") from problem
+    if len(data) > _LARGEST_FILE:
+        raise ShrinkReproError(
+            Exit.TOO_LARGE,
+            f"{shown} has more than {_LARGEST_FILE >> 20} MiB; name the script that fails, without its data",
+        )
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         text = data.decode(encoding)
-    except (SyntaxError, UnicodeDecodeError) as problem:
+    except (SyntaxError, UnicodeError, LookupError) as problem:  # the last for what is no encoding of text
         detail = f"byte {problem.start}" if isinstance(problem, UnicodeDecodeError) else str(problem)
         raise ShrinkReproError(
             Exit.ENCODING, f"{shown} is not UTF-8 text ({detail}); save it as UTF-8 or declare its encoding"
         ) from problem
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _check_length(file: SourceFile, shown: str) -> None:
+    if len(file.text) > _LONGEST_TEXT:
+        raise ShrinkReproError(
+            Exit.TOO_LARGE,
+            f"{shown} has {len(file.text):,} characters, and scripts of up to {_LONGEST_TEXT:,} can be reduced; "
+            "move its data into a file of its own",
+        )
 
 
 def _parse(file: SourceFile, shown: str) -> ast.Module:
