@@ -26,12 +26,13 @@ docs: $(INSTALLED)
 	$(BIN)/python docs/catalogue.py --check
 	$(BIN)/python docs/operators.py --check
 	$(BIN)/python docs/gallery.py --check
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	$(BIN)/python docs/examples.py --check README.md $(wildcard docs/*.md)
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) site
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -c constraints.txt -e ".[test]"
+	$(BIN)/python -m pip install -c constraints.txt -e ".[test,docs]"
 	touch $@

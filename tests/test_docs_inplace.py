@@ -7,7 +7,7 @@ import operators
 import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
-GUIDES = [DOCS / "inplace.md"]
+GUIDES = [DOCS / "inplace.md", DOCS / "zh" / "inplace.md"]
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: str(path.relative_to(DOCS)))
