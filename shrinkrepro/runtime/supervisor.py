@@ -331,8 +331,9 @@ def _restrict(job: Job, folder: str, written: dict[str, None]) -> str:
     if kernel:
         wanted = layers.worth_a_layer((home, *_COMMON, job.cwd, job.root), folder, layers.mount_points())
         if layers.own_mounts():
+            here = os.getcwd()
             layered = layers.lay_over(wanted, folder, job.limits.scratch)
-            os.chdir(os.path.join(folder, "view"))
+            os.chdir(here)  # as it is seen from now on
             layers.hide(secrets, os.path.join(folder, "hidden"))
             layers.give_up_mounting()
     view = os.path.join(folder, "view") + os.sep
