@@ -24,8 +24,6 @@ lint: $(INSTALLED)
 
 docs: $(INSTALLED)
 	$(BIN)/python docs/catalogue.py --check
-	$(BIN)/python docs/operators.py --check
-	$(BIN)/python docs/gallery.py --check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	$(BIN)/python docs/examples.py --check README.md $(wildcard docs/*.md)
 

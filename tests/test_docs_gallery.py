@@ -12,6 +12,11 @@ def test_the_gallery_shows_its_cases_with_the_lines_of_their_three_places() -> N
     assert [section.case for section in shown if len(section.shown) < 2] == []
 
 
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+def test_what_the_gallery_shows_is_so() -> None:
+    assert list(gallery.problems(PAGE)) == []
+
+
 def test_a_line_of_a_notebook_is_named_by_cell_and_line() -> None:
     places = [place for place, _ in gallery.sections(PAGE)[-1].shown]
     assert places == ["smoothing.ipynb cell 4:9", "smoothing.ipynb cell 4:10", "smoothing.ipynb cell 6:6"]
