@@ -129,11 +129,11 @@ def with_strays(program: Program, strays: Mapping[str, str]) -> Program:
 def from_above(program: Program) -> Program:
     """The same program with the folder around its own for a root, so that what it finds through `..` is there.
 
-    The program itself where that folder is the current one or around it already, or where there is none.
+    The program itself where that folder is the current one or below it, and so in view, or where there is none.
     """
     call = program.invocation
     root = Path(call.root)
-    if call.folders != ("",) or root.parent == root or not Path(call.cwd).is_relative_to(root):
+    if call.folders != ("",) or root.parent == root or root.parent.is_relative_to(call.cwd):
         return program
     files = tuple(_relocated(file, f"{root.name}/{file.path}") for file in program)
     above = replace(call, root=str(root.parent), entry=f"{root.name}/{call.entry}", folders=(root.name,))

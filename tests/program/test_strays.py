@@ -82,6 +82,12 @@ def test_a_script_that_is_started_from_above_is_seen_from_there_already(tmp_path
     assert from_above(program) is program
 
 
+def test_a_script_that_is_started_from_elsewhere_can_be_seen_from_above(tmp_path: Path) -> None:
+    made(tmp_path, {"project/scripts/train.py": "x = 1\n", "elsewhere/notes.txt": ""})
+    program = from_above(load_script("../project/scripts/train.py", cwd=str(tmp_path / "elsewhere")))
+    assert program.invocation.root == str(tmp_path / "project")
+
+
 def test_no_more_than_one_folder_is_added(tmp_path: Path) -> None:
     made(tmp_path, {"a/b/train.py": "x = 1\n"})
     program = from_above(load_script("train.py", cwd=str(tmp_path / "a" / "b")))
