@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 
 from shrinkrepro.runtime.system import checked, libc
 
-__all__ = ["give_up_mounting", "hide", "lay_over", "mount_points", "own_mounts", "worth_a_layer"]
+__all__ = ["give_up_mounting", "hide", "is_below", "lay_over", "mount_points", "own_mounts", "worth_a_layer"]
 
 _NEW_MOUNTS, _NEW_IPC, _NEW_USER = 0x20000, 0x8000000, 0x10000000
 _NO_SUID, _NO_DEVICES = 0x2, 0x4
@@ -36,14 +36,15 @@ def worth_a_layer(folders: Iterable[str], scratch: str, mounted: Sequence[str]) 
     kept = os.path.realpath(scratch)
     chosen: list[str] = []
     for folder in sorted({os.path.realpath(folder) for folder in folders if os.path.isdir(folder)}, key=len):
-        covered = any(_below(folder, outer) for outer in (kept, *chosen))
-        torn = any(_below(point, folder) and point != folder for point in mounted)
+        covered = any(is_below(folder, outer) for outer in (kept, *chosen))
+        torn = any(is_below(point, folder) and point != folder for point in mounted)
         if not covered and not torn:
             chosen.append(folder)
     return tuple(chosen)
 
 
-def _below(path: str, folder: str) -> bool:
+def is_below(path: str, folder: str) -> bool:
+    """Whether `path`, whole and without links, is `folder` or lies in it."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
@@ -92,7 +93,7 @@ def lay_over(folders: Sequence[str], scratch: str, size: int) -> tuple[str, ...]
     kept = os.open(scratch, os.O_PATH | os.O_CLOEXEC)
     _mount("tmpfs", place, "tmpfs", _NO_SUID | _NO_DEVICES, f"size={size},mode=700")
     laid = tuple(folder for number, folder in enumerate(folders) if _laid_over(folder, f"{place}/{number}"))
-    if any(_below(os.path.realpath(scratch), folder) for folder in laid):
+    if any(is_below(os.path.realpath(scratch), folder) for folder in laid):
         _mount(f"/proc/self/fd/{kept}", scratch, None, _BIND, None)
     os.close(kept)
     return laid

@@ -15,7 +15,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
 
-__all__ = ["build_view", "make_own", "open_up", "remove_tree", "size"]
+__all__ = ["build_view", "make_own", "open_up", "remove_tree", "show_folder", "size"]
 
 # How many entries of a linked folder are shown one by one when something in it is to be changed.
 _MOST_ENTRIES = 20_000
@@ -83,6 +83,17 @@ def _entries(folder: str, most: int | None) -> list[os.DirEntry[str]] | None:
     return sorted(entries, key=lambda entry: entry.name)
 
 
+def show_folder(source: str, target: str) -> bool:
+    """Show folder `source` as a new folder `target` of links; False when it cannot be listed or is very large."""
+    entries = _entries(source, _MOST_ENTRIES)
+    if entries is None:
+        return False
+    os.mkdir(target)
+    for entry in entries:
+        os.symlink(entry.path, f"{target}/{entry.name}")
+    return True
+
+
 def make_own(top: str, path: str, free: Callable[[str], bool], largest: int) -> None:
     """Replace the links on the way from folder `top` to `path` below it by what they show, so that it can be changed.
 
@@ -102,12 +113,8 @@ def make_own(top: str, path: str, free: Callable[[str], bool], largest: int) -> 
 
 def _replace_link(link: str, target: str, spare: str, largest: int) -> None:
     if os.path.isdir(target):
-        entries = _entries(target, _MOST_ENTRIES)
-        if entries is None:
+        if not show_folder(target, spare):
             return
-        os.mkdir(spare)
-        for entry in entries:
-            os.symlink(entry.path, f"{spare}/{entry.name}")
         os.unlink(link)
     elif os.path.isfile(target) and os.path.getsize(target) <= largest:
         shutil.copy2(target, spare)

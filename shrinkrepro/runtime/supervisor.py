@@ -336,10 +336,14 @@ def _restrict(job: Job, folder: str, written: dict[str, None]) -> str:
             os.chdir(here)  # as it is seen from now on
             layers.hide(secrets, os.path.join(folder, "hidden"))
             layers.give_up_mounting()
-    view = os.path.join(folder, "view") + os.sep
+    view, own_home = os.path.join(folder, "view") + os.sep, os.path.join(folder, "home")
+    covered = any(layers.is_below(os.path.realpath(home), layer) for layer in layered)
+    if not covered and scratch.show_folder(home, own_home):
+        os.environ["HOME"] = own_home
 
     def note(path: str) -> None:
         place = path.removeprefix(view)
+        place = "~" + place.removeprefix(own_home) if place.startswith(own_home + os.sep) else place
         if len(written) < _MOST_WRITTEN and not place.startswith(folder + os.sep):
             written[place] = None
 

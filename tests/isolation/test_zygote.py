@@ -446,6 +446,27 @@ def test_variables_that_look_like_secrets_are_not_passed_on(tmp_path: Path) -> N
         assert run(zygote, given).error == '[null, "/models", "given"]'
 
 
+def test_without_layers_the_home_folder_is_shown_in_the_scratch_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "home" / ".cache" / "models").mkdir(parents=True)
+    (tmp_path / "home" / ".cache" / "models" / "a.bin").write_text("precious")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    text = """
+        import pathlib
+        models = pathlib.Path.home() / '.cache' / 'models'
+        (models / 'lock').write_text('')
+        assert (models / 'a.bin').read_text() == 'precious'
+        (models / 'a.bin').write_text('gone')
+    """
+    with Zygote() as zygote:
+        zygote.preload(("torch",))
+        report = run(zygote, replace(job(tmp_path, text), protection="audit"))
+    assert (report.outcome, report.written) == ("finished", ("~/.cache/models/lock", "~/.cache/models/a.bin"))
+    assert [path.name for path in (tmp_path / "home" / ".cache" / "models").iterdir()] == ["a.bin"]
+    assert (tmp_path / "home" / ".cache" / "models" / "a.bin").read_text() == "precious"
+
+
 def test_without_a_guard_only_limits_hold(zygote: Zygote, tmp_path: Path) -> None:
     path = tmp_path / "elsewhere.txt"
     report = run(zygote, replace(job(tmp_path, f"open({str(path)!r}, 'w').write('x')\n"), protection="off"))

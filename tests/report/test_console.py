@@ -14,6 +14,7 @@ from shrinkrepro.program.source import Program, Size, SourceFile
 from shrinkrepro.reduction.engine import Adopted, PassFinished, Started
 from shrinkrepro.report.console import Progress, explanation_text, result_text, show, sparkline
 from shrinkrepro.results import Explanation, Result
+from shrinkrepro.stability import Stability
 
 PROGRAM = Program.of("import torch\n", "train.py")
 
@@ -252,3 +253,20 @@ def test_a_terminal_is_left_clean() -> None:
     with Progress(Console(file=file, force_terminal=True, legacy_windows=False), "train.py") as progress:
         started(progress)
     assert file.getvalue().endswith("\x1b[2K")
+
+
+@pytest.mark.parametrize(
+    ("stability", "line"),
+    [
+        (
+            Stability(runs=20, failures=10, tries=10),
+            "fails in 10 of 20 runs; 10 tries of each candidate miss one that fails as often with probability 0.001",
+        ),
+        (
+            Stability(runs=20, failures=6, tries=10, seed=3),
+            "fails in 6 of 20 runs, by the random seed; seed 3, with which it fails, is pinned",
+        ),
+    ],
+)
+def test_how_often_the_script_fails_is_said(explanation: Explanation, stability: Stability, line: str) -> None:
+    assert line in explained(replace(explanation, stability=stability)).splitlines()
