@@ -17,18 +17,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from corpus.cases import CORPUS, command, labels, program, surroundings
 from shrinkrepro.pipeline import Options, bisect
-from shrinkrepro.program.load import load_script
 from shrinkrepro.proof import Comparison
 from shrinkrepro.report.patch import changes, patch
 from shrinkrepro.results import Attempt
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-CORPUS = Path(__file__).resolve().parent.parent / "corpus"
 PHRASE = "modified by an inplace operation"
 HEADINGS = (
     "case",
@@ -54,12 +50,11 @@ def main(names: list[str]) -> None:
 
 
 def measure(case: Path) -> list[str]:
-    labels: dict[str, Any] = tomllib.loads((case / "case.toml").read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as folder:
         tried, patched = (Path(shutil.copytree(case, Path(folder, name))) for name in ("tried", "patched"))
-        program = load_script(labels["entry"], labels["args"], cwd=str(tried))
+        loaded = program(case, tried)
         started = time.monotonic()
-        bisected = bisect(program, Options(timeout=120))
+        bisected = bisect(loaded, Options(timeout=120))
         mending = bisected.mending
         seconds = time.monotonic() - started
         chosen = mending.chosen
@@ -69,7 +64,7 @@ def measure(case: Path) -> list[str]:
         subprocess.run(["patch", "-p1", "--quiet"], input=diff, cwd=patched, check=True)
         return [
             "yes",
-            "passes" if passes(patched, labels) else "FAILS",
+            "passes" if passes(patched, labels(case)) else "FAILS",
             *verdicts(chosen),
             str(len(chosen.repairs)),
             str(len(mending.attempts)),
@@ -89,20 +84,15 @@ def word(comparison: Comparison | None) -> str:
     return "same" if comparison.same else f"off by {comparison.difference:.2g}"
 
 
-def passes(folder: Path, labels: dict[str, Any]) -> bool:
+def passes(folder: Path, told: dict[str, Any]) -> bool:
     """Whether the patched program runs without the error; a notebook's code cells are run as one script."""
-    entry = labels["entry"]
-    if entry.endswith(".ipynb"):
-        (folder / "cells.py").write_text(load_script(entry, cwd=str(folder)).entry.text, encoding="utf-8")
-        entry = "cells.py"
-    done = subprocess.run(
-        [sys.executable, entry, *labels["args"]],
-        cwd=folder,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    if told["entry"].endswith(".ipynb"):
+        (folder / "cells.py").write_text(program(folder).entry.text, encoding="utf-8")
+        told = {**told, "entry": "cells.py"}
+    with Path(folder / told["stdin"] if "stdin" in told else os.devnull).open("rb") as stdin:
+        done = subprocess.run(
+            command(told), cwd=folder, env=surroundings(told), stdin=stdin, capture_output=True, text=True, check=False
+        )
     return done.returncode == 0 and PHRASE not in done.stdout + done.stderr
 
 

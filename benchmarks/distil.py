@@ -12,35 +12,19 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from corpus.cases import CORPUS
+from corpus.cases import program as program_of
 from shrinkrepro import distil
 from shrinkrepro.diagnosis import diagnose
 from shrinkrepro.failure import parse
 from shrinkrepro.isolation.workers import Workers
 from shrinkrepro.isolation.zygote import Zygote
 from shrinkrepro.oracle import Oracle, Target, Verdict, job_for
-from shrinkrepro.program.load import load_script
 from shrinkrepro.program.source import Program, count_tokens
 from shrinkrepro.runtime.messages import Limits
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-CORPUS = Path(__file__).resolve().parent.parent / "corpus"
-
-
-def truth_of(case: Path) -> dict[str, Any]:
-    """What case.toml says about a case."""
-    return tomllib.loads((case / "case.toml").read_text(encoding="utf-8"))
-
-
-def program_of(case: Path) -> Program:
-    """The program of a case, as case.toml starts it."""
-    truth = truth_of(case)
-    return load_script(truth["entry"], [str(argument) for argument in truth.get("args", [])], cwd=str(case))
 
 
 def distilled(program: Program, workers: Workers) -> tuple[int, int | None]:

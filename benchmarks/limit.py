@@ -20,9 +20,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from distil import CORPUS, truth_of
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from corpus.cases import CORPUS, command, labels, surroundings
 from shrinkrepro.diagnosis import diagnose
 from shrinkrepro.facts import Facts
 from shrinkrepro.isolation.workers import Workers
@@ -64,17 +66,20 @@ def remaining(program: Program, workers: Workers) -> list[Program]:
 
 def measured(case: Path, zygote: Zygote, jobs: int) -> Measured:
     """Time one case of the corpus."""
-    truth = truth_of(case)
-    entry, arguments = truth["entry"], [str(argument) for argument in truth.get("args", [])]
+    told = labels(case)
+    shrinking = [sys.executable, "-m", "shrinkrepro", "--json", "--quiet", "--jobs", str(jobs)]
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder, "minimal.py")
         started = time.perf_counter()
-        subprocess.run([sys.executable, entry, *arguments], cwd=case, capture_output=True, check=False)
+        subprocess.run(command(told), cwd=case, env=surroundings(told), capture_output=True, check=False)
         plain = time.perf_counter() - started
-        command = [sys.executable, "-m", "shrinkrepro", entry, "--json", "--quiet", "--jobs", str(jobs)]
         started = time.perf_counter()
         done = subprocess.run(
-            [*command, "--output", str(output), "--", *arguments], cwd=case, stdout=subprocess.PIPE, check=True
+            [*shrinking, "--output", str(output), told["entry"], "--", *told["args"]],
+            cwd=case,
+            env=surroundings(told),
+            stdout=subprocess.PIPE,
+            check=True,
         )
         seconds = time.perf_counter() - started
         written = Path(case, json.loads(done.stdout)["reduced"]["path"])
@@ -86,14 +91,18 @@ def measured(case: Path, zygote: Zygote, jobs: int) -> Measured:
         return Measured(plain, seconds, time.perf_counter() - started, len(left))
 
 
+def _special(told: dict[str, Any]) -> bool:
+    return not {"module", "stdin", "network"}.isdisjoint(told)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args(arguments)
     cases = [path.parent for path in sorted(CORPUS.glob("*/case.toml"))]
-    # a notebook cannot be run plainly
-    cases = [case for case in cases if str(truth_of(case)["entry"]).endswith(".py")]
+    # a notebook cannot be run plainly; the few others that are no plain scripts are left out
+    cases = [case for case in cases if labels(case)["entry"].endswith(".py") and not _special(labels(case))]
     cases = [case for case in cases if not options.only or any(case.name.startswith(word) for word in options.only)]
     rows = []
     print(f"{'case':36} {'plain':>6} {'limit':>6} {'command':>7} {'patches':>7} {'against limit':>13} {'plain':>6}")

@@ -11,17 +11,16 @@ import shutil
 import subprocess
 import sys
 import tokenize
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from corpus.cases import CORPUS, labels, program
+from corpus.generate.shared import Shared
+from shrinkrepro.pipeline import Options, explain
 
-CORPUS = Path(__file__).resolve().parent.parent / "corpus"
 CASES = sorted(path.parent for path in CORPUS.glob("*/case.toml"))
 
 NOT_THE_PROGRAM = {"case.toml", "golden.py", "fix.patch", "fix-only-1.patch", "fix-only-2.patch"}
@@ -34,6 +33,10 @@ LAYOUT = {
     tokenize.ENDMARKER,
 }
 OPTIONAL_FIELDS = {
+    "module",
+    "environment",
+    "stdin",
+    "network",
     "expect.note",
     "expect.culprit_end_line",
     "expect.culprit_cell",
@@ -52,10 +55,6 @@ ERROR = re.compile(
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 
-def labels(case: Path) -> dict[str, Any]:
-    return tomllib.loads((case / "case.toml").read_text(encoding="utf-8"))
-
-
 def fields(table: Any, prefix: str = "") -> set[str]:
     """The dotted names of all fields of a table, those of tables inside it included."""
     if isinstance(table, list):
@@ -64,6 +63,11 @@ def fields(table: Any, prefix: str = "") -> set[str]:
         return set()
     names = {f"{prefix}{name}" for name, value in table.items() if prefix or not isinstance(value, dict)}
     return names.union(*(fields(value, f"{prefix}{name}.") for name, value in table.items()))
+
+
+def every_field(case: Path) -> set[str]:
+    told = labels(case)
+    return fields(told) | {name for name, value in told.items() if not isinstance(value, dict)}
 
 
 def code_cells(notebook: Path) -> list[str]:
@@ -123,20 +127,20 @@ def test_the_corpus_is_there() -> None:
 
 @each_case
 def test_a_case_has_the_documented_fields_and_no_others(case: Path) -> None:
-    required = fields(labels(CORPUS / "005-resnet-residual-iadd"))
-    assert required <= fields(labels(case)) <= required | OPTIONAL_FIELDS
+    required = every_field(CORPUS / "005-resnet-residual-iadd")
+    assert required <= every_field(case) <= required | OPTIONAL_FIELDS
 
 
 def test_every_field_is_explained_in_the_readme() -> None:
     readme = (CORPUS / "README.md").read_text(encoding="utf-8")
-    named = {name.rpartition(".")[2] for case in CASES for name in fields(labels(case))}
+    named = {name.rpartition(".")[2] for case in CASES for name in every_field(case)}
     assert sorted(name for name in named if f"`{name}`" not in readme) == []
 
 
 @each_case
 def test_a_case_has_all_its_files(case: Path) -> None:
     truth = labels(case)
-    named = [truth["entry"], truth["golden"]["file"], truth["expect"]["fix_patch"]]
+    named = [truth["entry"], truth["golden"]["file"], truth["expect"]["fix_patch"], truth.get("stdin", "case.toml")]
     assert [name for name in named if not (case / name).is_file()] == []
 
 
@@ -221,3 +225,21 @@ def test_a_script_that_clears_computed_paths_leaves_its_folder_as_it_was(tmp_pat
     done = run_python("crossval.py", tmp_path)
     assert ERROR.search(done.stderr), done.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["canary.txt", "crossval.py"]
+
+
+@pytest.fixture(scope="module")
+def backend() -> Iterator[Shared]:
+    with Shared() as shared:
+        yield shared
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [case for case in CASES if "205" <= case.name < "212"], ids=lambda case: case.name)
+def test_however_a_program_is_run_its_culprit_is_named(case: Path, backend: Shared) -> None:
+    expect = labels(case)["expect"]
+    found = explain(program(case), Options(timeout=120, jobs=1), start=backend).diagnosis
+    assert found.culprit is not None
+    assert found.saved is not None
+    assert (found.culprit.file, found.culprit.line) == (expect["culprit_file"], expect["culprit_line"])
+    assert (found.saved.file, found.saved.line) == (expect["saved_file"], expect["saved_line"])
+    assert (found.node, found.attribute) == (expect["failing_node"], expect["failing_attr"])
