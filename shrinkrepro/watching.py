@@ -163,7 +163,8 @@ class UserFiles(Mapping[str, str]):
 
     def sources(self, names: Iterable[str]) -> dict[str, str]:
         """The texts of the files shown as `names`, those that are Python and can be read."""
-        files = {name: file for file, name in self._shown.items() if name is not None}
+        # a cell that runs another one has its name; the inner one is seen first
+        files = {name: file for file, name in reversed(self._shown.items()) if name is not None}
         texts = {name: "".join(linecache.getlines(files[name])) for name in names if name in files}
         return {name: text for name, text in texts.items() if text and _is_python(text)}
 
