@@ -1,4 +1,4 @@
-"""Holds shrinkrepro against generated programs whose culprit is known: thousands diagnosed, hundreds reduced.
+"""Holds shrinkrepro against generated programs whose culprit is known: diagnoses, reductions and repairs.
 
     python benchmarks/generated.py --programs 5000 --reduce 1000 --seed 1 --jobs 2 --out /tmp/generated
 
@@ -26,7 +26,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from corpus.generate.checks import Outcome, diagnosed, differential, patches, reduced
+from corpus.generate.checks import Outcome, diagnosed, differential, patches, reduced, repaired
 from corpus.generate.programs import program
 from corpus.generate.shared import Shared
 from corpus.generate.truth import Generated
@@ -42,6 +42,7 @@ CHECKS: dict[str, Callable[[Generated, Shared], Outcome]] = {
     "diagnose": explained,
     "clean": diagnosed,
     "reduce": reduced,
+    "repair": repaired,
     "patches": lambda generated, backend: (patches(generated, backend), {}),
 }
 
@@ -96,6 +97,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", type=int, default=500, help="how many to diagnose")
     parser.add_argument("--reduce", type=int, default=20, help="how many to reduce")
+    parser.add_argument("--repair", type=int, default=10, help="how many to mend")
     parser.add_argument("--clean", type=int, default=50, help="how many without a harmful write")
     parser.add_argument("--patches", type=int, default=5, help="how many to try patches of every pass on")
     parser.add_argument("--seed", type=int, default=1)
@@ -111,6 +113,7 @@ def main() -> None:
         *(("clean", number) for number in range(options.clean)),
         *(("patches", number) for number in range(options.patches)),
         *(("reduce", number) for number in range(options.reduce)),
+        *(("repair", number) for number in range(options.repair)),
     ]
     todo = [item for item in wanted if item not in known]
     with journal.open("a") as file:
@@ -143,8 +146,14 @@ def summary(done: list[dict[str, Any]]) -> None:
                 f"  tokens against the smallest by construction: {statistics.median(ratios):.2f} median, "
                 f"{max(ratios):.2f} worst, of {len(ratios)}"
             )
-        nodes = collections.Counter(entry.get("node") for entry in entries)
-        print(f"  {len(nodes)} kinds of graph node; methods: {collections.Counter(e.get('method') for e in entries)}")
+        runs = [entry["runs"] for entry in entries if "runs" in entry]
+        if runs:
+            print(f"  runs for a repair: {statistics.median(runs):.0f} median, {max(runs)} at most")
+        nodes = collections.Counter(entry.get("node") for entry in entries if "node" in entry)
+        if nodes:
+            print(
+                f"  {len(nodes)} kinds of graph node; methods: {collections.Counter(e.get('method') for e in entries)}"
+            )
 
 
 if __name__ == "__main__":

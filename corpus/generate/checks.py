@@ -18,10 +18,13 @@ from shrinkrepro.facts import Facts
 from shrinkrepro.failure import parse, same_error
 from shrinkrepro.oracle import descent, job_for
 from shrinkrepro.passes import PASSES
-from shrinkrepro.pipeline import Options, explain, reduce
+from shrinkrepro.pipeline import Options, bisect, explain, reduce
 from shrinkrepro.program.check import invalid, unbound_names
 from shrinkrepro.program.source import Invocation, Program, SourceFile, count_tokens
 from shrinkrepro.runtime.messages import Limits
+
+# The kinds of repair that change the statement that writes.
+_REWRITING = ("constructor", "out-of-place", "copy")
 
 Outcome = tuple[list[str], dict[str, Any]]
 
@@ -166,6 +169,24 @@ def reduced(generated: Generated, backend: Shared) -> Outcome:
         "result": "\n".join(texts),
         "reference": reference,
     }
+    return findings, figures
+
+
+def repaired(generated: Generated, backend: Shared) -> Outcome:
+    """A repair is found and proven, and where it rewrites a write, that is a planted one."""
+    truth = generated.truth
+    if truth is None:
+        raise ValueError("only a failing program can be mended")
+    mending = bisect(as_program(generated), Options(timeout=60, jobs=1), start=backend).mending
+    figures = {"runs": mending.runs, "edits": len(mending.chosen.repairs) if mending.chosen else 0}
+    if mending.chosen is None:
+        return ["no repair"], figures
+    findings = [] if mending.chosen.proof.complete else [f"not proven: {mending.chosen.proof}"]
+    planted = {(place.file, place.line) for place in (truth.culprit, *truth.harmful)}
+    rewritten = [repair for repair in mending.chosen.repairs if repair.kind in _REWRITING]
+    findings += [
+        f"rewrites {repair.file}:{repair.line}" for repair in rewritten if (repair.file, repair.line) not in planted
+    ]
     return findings, figures
 
 
