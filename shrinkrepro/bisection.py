@@ -167,7 +167,8 @@ def mend(trials: Trials, trace: Trace | None = None) -> Mending:
             chosen, minimal = _without_surplus(trials, chosen)
     except (OutOfRuns, KeyboardInterrupt):
         chosen = best(attempts)
-        notes.append(f"Stopped after {trials.runs} runs: a better repair may exist.")
+        more = "a better repair may exist" if chosen else "no repair until then"
+        notes.append(f"Stopped after {trials.runs} runs: {more}.")
     if trials.unproven is not None:
         notes.append(trials.unproven)
     writes = () if trace is None else diagnose(trace, dict(trials.program.texts)).writes

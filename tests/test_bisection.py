@@ -248,7 +248,7 @@ def test_where_nothing_stops_the_crash_nothing_is_chosen() -> None:
 def test_a_search_that_has_used_up_its_runs_says_so() -> None:
     mending = mend(trials(Scripted(["a += 1", "c += 1"]), most=4))
     assert mending.runs == 4
-    assert mending.notes == ("Stopped after 4 runs: a better repair may exist.",)
+    assert mending.notes == ("Stopped after 4 runs: no repair until then.",)
 
 
 def test_a_repair_that_changes_the_loss_is_not_proven_and_the_search_goes_on() -> None:

@@ -89,6 +89,11 @@ def result_text(result: Result, *, colour: bool) -> RenderableType:
         Text("\n".join(_facts(reduced, result.twin))),
         *([notes] if notes else []),
     ]
+    if result.mending is not None and result.mending.chosen is None:
+        parts += [
+            Text(),
+            Text(f"no repair was found with {result.mending.runs} runs; shrinkrepro bisect looks further"),
+        ]
     if result.mending is not None and result.mending.chosen is not None:
         parts += [Text(), mending_text(result.explanation.program, result.mending, colour=colour, table=False)]
     return Group(*parts)

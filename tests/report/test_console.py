@@ -270,3 +270,11 @@ def test_a_terminal_is_left_clean() -> None:
 )
 def test_how_often_the_script_fails_is_said(explanation: Explanation, stability: Stability, line: str) -> None:
     assert line in explained(replace(explanation, stability=stability)).splitlines()
+
+
+def test_a_reduction_without_a_repair_says_where_to_look_for_one(result: Result) -> None:
+    assert result.mending is not None
+    without = replace(result, mending=replace(result.mending, chosen=None))
+    assert "no repair was found with 5 runs; shrinkrepro bisect looks further" in printed(
+        result_text(without, colour=False)
+    )
