@@ -19,7 +19,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from corpus.cases import CORPUS, command, labels, program, surroundings
+from corpus.cases import cases, command, labels, program, surroundings
 from shrinkrepro.pipeline import Options, bisect
 from shrinkrepro.proof import Comparison
 from shrinkrepro.report.patch import changes, patch
@@ -44,9 +44,8 @@ HEADINGS = (
 def main(names: list[str]) -> None:
     print(" | ".join(("", *HEADINGS, "")).strip())
     print("|" + " --- |" * len(HEADINGS))
-    for case in sorted(path.parent for path in CORPUS.glob("*/case.toml")):
-        if not names or any(case.name.startswith(name) for name in names):
-            print(" | ".join(("", case.name, *measure(case), "")).strip(), flush=True)
+    for case in cases(names):
+        print(" | ".join(("", case.name, *measure(case), "")).strip(), flush=True)
 
 
 def measure(case: Path) -> list[str]:

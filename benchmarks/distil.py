@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from corpus.cases import CORPUS
+from corpus.cases import cases
 from corpus.cases import program as program_of
 from shrinkrepro import distil
 from shrinkrepro.diagnosis import diagnose
@@ -45,21 +45,19 @@ def distilled(program: Program, workers: Workers) -> tuple[int, int | None]:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", default=[])
-    only = parser.parse_args(arguments).only
-    cases = [path.parent for path in sorted(CORPUS.glob("*/case.toml"))]
-    cases = [case for case in cases if not only or any(case.name.startswith(word) for word in only)]
+    chosen = cases(parser.parse_args(arguments).only)
     missed = []
     print(f"{'case':36} guesses  tokens  seconds")
     with Zygote() as zygote:
         zygote.preload(("torch", "torch._dynamo"))
-        for case in cases:
+        for case in chosen:
             started = time.perf_counter()
             judged, held = distilled(program_of(case), Workers(zygote, 2))
             seconds = time.perf_counter() - started
             print(f"{case.name:36} {judged:7}  {'-' if held is None else held:>6}  {seconds:7.1f}", flush=True)
             if held is None:
                 missed.append(case.name)
-    print(f"distilled: {len(cases) - len(missed)} of {len(cases)}; not: {', '.join(missed) or 'none'}")
+    print(f"distilled: {len(chosen) - len(missed)} of {len(chosen)}; not: {', '.join(missed) or 'none'}")
 
 
 if __name__ == "__main__":

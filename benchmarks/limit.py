@@ -24,7 +24,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from corpus.cases import CORPUS, command, labels, surroundings
+from corpus.cases import cases, command, labels, surroundings
 from shrinkrepro.diagnosis import diagnose
 from shrinkrepro.facts import Facts
 from shrinkrepro.isolation.workers import Workers
@@ -100,15 +100,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args(arguments)
-    cases = [path.parent for path in sorted(CORPUS.glob("*/case.toml"))]
     # a notebook cannot be run plainly; the few others that are no plain scripts are left out
-    cases = [case for case in cases if labels(case)["entry"].endswith(".py") and not _special(labels(case))]
-    cases = [case for case in cases if not options.only or any(case.name.startswith(word) for word in options.only)]
+    chosen = [
+        case for case in cases(options.only) if labels(case)["entry"].endswith(".py") and not _special(labels(case))
+    ]
     rows = []
     print(f"{'case':36} {'plain':>6} {'limit':>6} {'command':>7} {'patches':>7} {'against limit':>13} {'plain':>6}")
     with Zygote() as zygote:
         zygote.preload(("torch", "torch._dynamo"))
-        for case in cases:
+        for case in chosen:
             row = measured(case, zygote, options.jobs)
             rows.append(row)
             print(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,12 @@ else:
     import tomli as tomllib
 
 CORPUS = Path(__file__).resolve().parent
+
+
+def cases(beginnings: Collection[str] = ()) -> list[Path]:
+    """The folders of all cases in order, or of those whose names begin with one of the words."""
+    found = sorted(path.parent for path in CORPUS.glob("*/case.toml"))
+    return [case for case in found if not beginnings or case.name.startswith(tuple(beginnings))]
 
 
 def labels(case: Path) -> dict[str, Any]:

@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from corpus.cases import CORPUS, labels, program
+from corpus.cases import CORPUS, cases, labels, program
 from corpus.generate.shared import Shared
 from shrinkrepro.pipeline import Options, explain
 
-CASES = sorted(path.parent for path in CORPUS.glob("*/case.toml"))
+CASES = cases()
 
 NOT_THE_PROGRAM = {"case.toml", "golden.py", "fix.patch", "fix-only-1.patch", "fix-only-2.patch"}
 LAYOUT = {
