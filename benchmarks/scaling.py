@@ -23,7 +23,6 @@ from pathlib import Path
 from shrinkrepro.isolation.zygote import Zygote
 from shrinkrepro.pipeline import Options, reduce
 from shrinkrepro.program.load import load_script
-from shrinkrepro.program.source import count_tokens
 from shrinkrepro.results import Result
 
 _HEAD = """\
@@ -115,8 +114,7 @@ def measured(text: str, jobs: int) -> Measured:
             result: Result = reduce(program, Options(jobs=jobs), start=lambda: zygote)
             seconds = time.perf_counter() - started
     assert result.reduced is not None, "not verified"
-    left = sum(count_tokens(file.text) for file in result.reduced.program)
-    return Measured(len(text.splitlines()), seconds, result.candidates.run, left)
+    return Measured(len(text.splitlines()), seconds, result.candidates.run, result.reduced.program.tokens)
 
 
 def slope(sizes: Sequence[float], costs: Sequence[float]) -> float:

@@ -20,7 +20,7 @@ from shrinkrepro.oracle import descent, job_for
 from shrinkrepro.passes import PASSES
 from shrinkrepro.pipeline import Options, bisect, explain, reduce
 from shrinkrepro.program.check import invalid, unbound_names
-from shrinkrepro.program.source import Invocation, Program, SourceFile, count_tokens
+from shrinkrepro.program.source import Invocation, Program, SourceFile
 from shrinkrepro.runtime.messages import Limits
 
 # The kinds of repair that change the statement that writes.
@@ -158,12 +158,11 @@ def reduced(generated: Generated, backend: Shared) -> Outcome:
     texts = [file.text for file in program]
     if len(texts) == 1:
         findings += [f"needless: {statement}" for statement in needless(texts[0], found.failure.message)]
-    tokens = sum(map(count_tokens, texts))
     reference = smallest(truth)
     figures |= {
         "node": truth.node,
         "method": found.method,
-        "tokens": tokens,
+        "tokens": program.tokens,
         "smallest": None if reference is None else tokens_of(reference),
         "candidates": result.candidates.run,
         "result": "\n".join(texts),

@@ -176,6 +176,11 @@ class Program:
         return hash(self.texts)
 
     @property
+    def tokens(self) -> int:
+        """How many tokens of Python all files have together."""
+        return sum(count_tokens(file.text) for file in self.files)
+
+    @property
     def entry(self) -> SourceFile:
         """The script that is started."""
         return self._by_path[self.invocation.entry]
@@ -274,7 +279,7 @@ class Size:
         nodes = [node for tree in trees for node in ast.walk(tree)]
         return cls(
             writes=sum(map(_writes, nodes)),
-            tokens=sum(map(count_tokens, texts)),
+            tokens=program.tokens,
             statements=sum(isinstance(node, ast.stmt) for node in nodes),
             names=len({node.id for node in nodes if isinstance(node, ast.Name)}),
             characters=sum(len("".join(text.split())) for text in texts),

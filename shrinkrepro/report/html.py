@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from shrinkrepro.program.source import Program, count_tokens
 from shrinkrepro.report import drawing, replay, wording
 from shrinkrepro.report.patch import source_diff
 from shrinkrepro.report.templates import templates
@@ -79,7 +78,7 @@ def _facts(found: Findings) -> list[tuple[str, str]]:
     """A few figures and what they count."""
     facts = []
     if found.reduced and found.result:
-        before, after = tokens(found.explanation.program), tokens(found.reduced.program)
+        before, after = found.explanation.program.tokens, found.reduced.program.tokens
         facts = [
             (f"{before:,} → {after:,}", "tokens"),
             (f"{found.result.candidates.run:,}", f"runs in {found.result.candidates.seconds:.1f} s"),
@@ -98,12 +97,7 @@ def _frame(number: int, step: Step, count: int) -> _Frame:
     # the script itself stands beside the replay
     shown = number > 0 and sum(len(text) for _, text in texts) <= _LONGEST
     name = step.name.replace("_", " ") if number else "the script"
-    return _Frame(number, name, tokens(step.program), step.seconds, step.run, texts if shown or count == 1 else None)
-
-
-def tokens(program: Program) -> int:
-    """How many tokens all files of a program have."""
-    return sum(count_tokens(file.text) for file in program)
+    return _Frame(number, name, step.program.tokens, step.seconds, step.run, texts if shown or count == 1 else None)
 
 
 def _code(text: str) -> Markup:

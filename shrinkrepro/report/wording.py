@@ -8,7 +8,7 @@ from typing import Literal
 
 from shrinkrepro.diagnosis import Diagnosis, Statement
 from shrinkrepro.failure import VersionMismatch
-from shrinkrepro.program.source import Program, count_statements, count_tokens
+from shrinkrepro.program.source import Program, count_statements
 from shrinkrepro.results import Findings, place
 
 Role = Literal["saved", "changed", "needed"]
@@ -100,8 +100,8 @@ def how_found(found: Findings) -> Iterator[str]:
 
 def size(program: Program) -> str:
     """How large a program is, in words."""
-    texts = [file.text for file in program]
-    return f"{many(sum(map(count_statements, texts)), 'statement')}, {sum(map(count_tokens, texts))} tokens"
+    statements = sum(count_statements(file.text) for file in program)
+    return f"{many(statements, 'statement')}, {program.tokens} tokens"
 
 
 def many(count: int, noun: str) -> str:
