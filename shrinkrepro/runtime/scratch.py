@@ -60,9 +60,7 @@ def open_up(view: str, inside: str) -> str:
         if os.path.islink(place) and os.path.isdir(place):
             origin = os.path.realpath(place)
             os.unlink(place)
-            os.mkdir(place)
-            for entry in _entries(origin, None) or ():
-                os.symlink(entry.path, os.path.join(place, entry.name))
+            show_folder(origin, place, None)
         elif not os.path.isdir(place):
             os.mkdir(place)
     return place
@@ -83,9 +81,12 @@ def _entries(folder: str, most: int | None) -> list[os.DirEntry[str]] | None:
     return sorted(entries, key=lambda entry: entry.name)
 
 
-def show_folder(source: str, target: str) -> bool:
-    """Show folder `source` as a new folder `target` of links; False when it cannot be listed or is very large."""
-    entries = _entries(source, _MOST_ENTRIES)
+def show_folder(source: str, target: str, most: int | None = _MOST_ENTRIES) -> bool:
+    """Show folder `source` as a new folder `target` of links; False when it cannot be, or has more than `most` entries.
+
+    `most=None` demands it: raises OSError when the folder cannot be listed.
+    """
+    entries = _entries(source, most)
     if entries is None:
         return False
     os.mkdir(target)

@@ -381,7 +381,7 @@ def _show(job: Job, view: str) -> str:
     if job.cwd == NOWHERE:
         return view
     root, current = os.path.realpath(job.root), os.path.realpath(job.cwd)
-    if current.startswith(root.rstrip(os.sep) + os.sep):
+    if current != root and layers.is_below(current, root):
         scratch.build_view(root, view)
         return scratch.open_up(view, os.path.relpath(current, root))
     scratch.build_view(current, view)
@@ -394,7 +394,7 @@ def _view_of_root(job: Job, folder: str, view: str) -> str:
     place = os.path.normpath(os.path.join(os.path.realpath(os.getcwd()), inside))
     shown = os.path.realpath(view)
     real = os.path.isdir(place) and os.path.realpath(place) == place
-    if real and (place == shown or place.startswith(shown + os.sep)):
+    if real and layers.is_below(place, shown):
         return place
     own = os.path.join(folder, "root")
     os.mkdir(own)
