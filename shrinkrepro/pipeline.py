@@ -240,7 +240,8 @@ def _look(program: Program, options: Options, backend: Backend, workers: Workers
     if options.tries == 1:
         return _first_look(program, options, workers, None)
     _preload(backend, _wanted_early(program))
-    known = measure(program, Workers(backend, options.jobs or os.cpu_count() or 1), _generous(options), options.tries)
+    once = _workers(backend, replace(options, tries=1))
+    known = measure(program, once, _generous(options), options.tries)
     return _first_look(seeded(program, known.seed), options, workers, known)
 
 

@@ -17,10 +17,10 @@ Style = Literal["github", "lines", "none"]
 
 def annotate(found: Findings, style: Style, folder: Path) -> Iterator[str]:
     """A line for each of the three places, the culprit first; its file is named relative to `folder`."""
-    places = sorted(wording.spots(found.explanation.diagnosis), key=lambda spot: spot.role != "changed")
-    write = {"github": _github, "lines": _line, "none": None}[style]
-    for spot in places if write else ():
-        assert write is not None
+    if style == "none":
+        return
+    write = _github if style == "github" else _line
+    for spot in sorted(wording.spots(found.explanation.diagnosis), key=lambda spot: spot.role != "changed"):
         yield write(found.explanation.program, spot, folder)
 
 

@@ -121,7 +121,7 @@ def first_line(statement: Statement) -> str:
 
 
 def tensor_in_words(failure: VersionMismatch) -> str:
-    """The tensor that the message means: "a [16, 24] tensor", "an empty-shaped tensor"."""
+    """The tensor that the message means: "a tensor of shape [16, 24]", "a tensor" where its shape is not told."""
     shape = "" if failure.shape is None else f" of shape {list(failure.shape)}"
     return f"a tensor{shape}"
 

@@ -82,9 +82,10 @@ def _entries(folder: str, most: int | None) -> list[os.DirEntry[str]] | None:
 
 
 def show_folder(source: str, target: str, most: int | None = _MOST_ENTRIES) -> bool:
-    """Show folder `source` as a new folder `target` of links; False when it cannot be, or has more than `most` entries.
+    """Show folder `source` as a new folder `target` of links; False when it is to be linked as a whole.
 
-    `most=None` demands it: raises OSError when the folder cannot be listed.
+    So it is when it cannot be listed, is a virtual environment or has more than `most` entries. `most=None` demands the
+    folder of links; raises OSError when `source` cannot be listed.
     """
     entries = _entries(source, most)
     if entries is None:

@@ -558,7 +558,7 @@ class Tracer:
 
     def _piece(self, stale: Record, roots: Sequence[Node]) -> tuple[GraphNode, ...]:
         """The graph around the stale node, which comes first; nothing where it is not below `roots`."""
-        center = next((node for node in graph.reachable(roots) if node.metadata.get(self._key) is stale), None)
+        center = next((node for node, record in self._known(roots) if record is stale), None)
         nodes = [] if center is None else graph.around(center, roots, _NEAR, _MOST_NODES)
         position = {node: number for number, node in enumerate(nodes)}
         return tuple(
