@@ -150,12 +150,16 @@ MUTATIONS = [
         ("if self.budget.expired():", "if False:"),
     ),
     *_of(
-        "pipeline.py",
-        ["test_pipeline.py"],
+        "verification.py",
+        ["test_verification.py"],
         (
             "good, bad, step = max(0, good - step), good, step * 2",
             "good, bad, step = max(0, good - step), good - 1, step * 2",
         ),
+    ),
+    *_of(
+        "pipeline.py",
+        ["test_pipeline.py"],
         ("if repeated is None or not same_error(repeated, failure):", "if repeated is None:"),
     ),
     *_of(
