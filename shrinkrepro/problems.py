@@ -104,7 +104,7 @@ def _other_error(report: Report, program: Program) -> ShrinkReproError:
         return ShrinkReproError(
             Exit.NEEDS_GPU, f"{where}: needs a GPU that is not there ({last}); run it on the CPU, or where the GPU is"
         )
-    confined = any(text in error for text in _CONFINED)
+    confined = any(text.lower() in error.lower() for text in _CONFINED)  # C++ libraries write them small
     network = "" if program.invocation.network else "no network (unless --allow-network), and "
     why = f"; runs are confined: {network}no writing outside a scratch folder" if confined else ""
     return ShrinkReproError(Exit.OTHER_ERROR, f"{where}: the script died of another error first: {last}{why}")

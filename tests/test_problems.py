@@ -47,6 +47,17 @@ def test_a_run_that_failed_gives_its_failure() -> None:
         (raised("RuntimeError", "No CUDA GPUs are available"), Exit.NEEDS_GPU, ["GPU"]),
         (raised("KeyError", "'HF_TOKEN'"), Exit.OTHER_ERROR, ["train.py:3", "HF_TOKEN", "--env HF_TOKEN"]),
         (raised("KeyError", "'epochs'"), Exit.OTHER_ERROR, ["KeyError: 'epochs'"]),
+        (
+            raised("FileNotFoundError", "[Errno 2] No such file or directory: 'config.json'"),
+            Exit.OTHER_ERROR,
+            ["train.py:3", "No such file or directory: 'config.json'"],
+        ),
+        (raised("EOFError", "EOF when reading a line"), Exit.OTHER_ERROR, ["train.py:3", "standard input", "--stdin"]),
+        (
+            raised("DistNetworkError", "The server socket has failed to bind. message: permission denied"),
+            Exit.OTHER_ERROR,
+            ["--allow-network"],
+        ),
         (raised("PermissionError", "[Errno 13] Permission denied: '/x'"), Exit.OTHER_ERROR, ["scratch folder"]),
     ],
 )
