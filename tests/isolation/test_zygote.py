@@ -688,6 +688,24 @@ def test_a_fresh_interpreter_that_takes_too_long_is_stopped(zygote: Zygote, tmp_
     assert run(zygote, job(tmp_path, "while True: pass\n", watch="fresh", wall=0.5)).outcome == "timeout"
 
 
+def test_a_fresh_interpreter_that_has_printed_the_error_is_not_waited_for(zygote: Zygote, tmp_path: Path) -> None:
+    lingering = f"import atexit, time\natexit.register(time.sleep, 60)\n{FAILS}"
+    report = run(zygote, job(tmp_path, lingering, watch="fresh"))
+    assert (report.outcome, report.seconds < 30) == ("failed", True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux weighs sessions")
+def test_a_fresh_interpreter_lets_candidates_go_first(zygote: Zygote, tmp_path: Path) -> None:
+    text = """\
+import os, pathlib
+print(os.nice(0))
+for group in pathlib.Path("/proc/self").glob("autogroup"):
+    assert group.read_text().endswith("nice 10\\n")
+"""
+    report = run(zygote, job(tmp_path, text, watch="fresh"))
+    assert (report.outcome, report.output) == ("finished", "10\n")
+
+
 def test_a_fresh_interpreter_has_nothing_of_the_warm_process(zygote: Zygote, tmp_path: Path) -> None:
     report = run(zygote, job(tmp_path, "import sys\nprint('torch' in sys.modules, __name__)\n", watch="fresh"))
     assert report.output == "False __main__\n"
