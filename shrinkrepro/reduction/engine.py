@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, islice
 
 from shrinkrepro.diagnosis import Diagnosis
 from shrinkrepro.facts import Facts
@@ -81,7 +81,7 @@ _OBSERVING = 10
 
 _GUESS = "distil"
 # How many runs pairs of patches may take, and of how many patches pairs are still worth making.
-_PAIRS, _MANY = 40, 300
+_PAIRS, _MANY = 20, 300
 _FAR_LARGER = 2
 
 
@@ -165,12 +165,20 @@ class Reduction:
         for patch in (patch for step in passes for patch in step(self.program, facts)):
             if (less := length - _length(patch.apply(self.program))) > 0:
                 saved.setdefault(patch, less)
+        if len(saved) > _MANY:
+            return False
         pairs = sorted(combinations(saved, 2), key=lambda pair: saved[pair[0]] + saved[pair[1]])
-        allowed = self.oracle.counts.run + _PAIRS
-        for one, two in pairs if len(saved) <= _MANY else ():
+        program, allowed = self.program, self.oracle.counts.run + _PAIRS
+
+        def together(start: int) -> Iterator[tuple[int, Program]]:
+            for number, pair in enumerate(islice(pairs, start, None), start):
+                if not conflicting(pair):
+                    yield number, (pair[0] | pair[1]).apply(program)
+
+        for number, candidate in together(0):
             if self.oracle.counts.run >= allowed:
                 return False
-            if not conflicting([one, two]) and self._try((one | two).apply(self.program), "pairs", iter(())):
+            if self._try(candidate, "pairs", (later for _, later in together(number + 1))):
                 return True
         return False
 
