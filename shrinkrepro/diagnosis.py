@@ -87,7 +87,8 @@ class Diagnosis:
     module was constructed that wrote because of its `inplace=True`. `method` is the trace's; `notes` are sentences
     about what remains unknown. `writes` are the statements that wrote to any tensor before the failure. `empty`: the
     culprit wrote no element. `rises` are those of the saved tensor's version counter, in order. `graph` is the piece of
-    the autograd graph around the stale node, which comes first.
+    the autograd graph around the stale node, which comes first. `operands` says how many tensors the method takes that
+    the node is named after, itself included; empty where tensors have no such method.
     """
 
     failure: VersionMismatch
@@ -105,6 +106,7 @@ class Diagnosis:
     empty: bool = False
     rises: tuple[Rise, ...] = ()
     graph: tuple[Vertex, ...] = ()
+    operands: tuple[int, ...] = ()
 
 
 def diagnose(trace: Trace, sources: Mapping[str, str]) -> Diagnosis:
@@ -140,6 +142,7 @@ def diagnose(trace: Trace, sources: Mapping[str, str]) -> Diagnosis:
         empty=bool(trace.mutations) and trace.mutations[0].empty,
         rises=tuple(Rise(files.statement(m.place), m.before, m.after) for m in trace.mutations),
         graph=tuple(Vertex(node.name, node.feeds, node.start, files.statement(node.place)) for node in trace.graph),
+        operands=trace.operands,
     )
 
 

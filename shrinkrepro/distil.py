@@ -25,12 +25,12 @@ from shrinkrepro.facts import Facts
 from shrinkrepro.failure import parse
 from shrinkrepro.isolation.workers import Workers
 from shrinkrepro.oracle import job_for
-from shrinkrepro.passes.syntax import snake
 from shrinkrepro.program.check import invalid
 from shrinkrepro.program.edit import Conflict, Edit, Patch, Piece
 from shrinkrepro.program.source import Program, Span
 from shrinkrepro.program.tree import Statement, Tree
 from shrinkrepro.runtime.messages import Call, Limits, Moments, Place, Seen, TensorValue, Trace, Value
+from shrinkrepro.runtime.naming import function_of, snake
 
 Line = tuple[Piece, ...]
 _Drafting = Callable[["Facts", "Trace", "Moments", "Style"], Patch]
@@ -236,7 +236,7 @@ def _from_node(facts: Facts, trace: Trace, moments: Moments, style: Style) -> Pa
     node, attribute = trace.node, trace.attribute
     if not style.ones or node is None or attribute is None or not node.rstrip("0123456789").endswith("Backward"):
         raise _Unwritable("the node does not tell which call makes it")
-    function = snake(node.rstrip("0123456789").removesuffix("Backward"))
+    function = function_of(node)
     failure = parse(trace.message)
     shape = ", ".join("1" for _ in (failure.shape if failure and failure.shape else ())) or "()"
     draft = _Draft.of(facts, trace, moments, style, [])

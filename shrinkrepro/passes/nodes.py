@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from shrinkrepro.facts import Facts
 from shrinkrepro.passes.common import patch, whole
-from shrinkrepro.passes.syntax import OPERATORS, needs_parentheses, parenthesised, snake
+from shrinkrepro.passes.syntax import OPERATORS, needs_parentheses, parenthesised
 from shrinkrepro.program.edit import Edit, Patch, Piece
 from shrinkrepro.program.source import Program, count_tokens
 from shrinkrepro.program.tree import Tree
+from shrinkrepro.runtime.naming import function_of
 
 _MOST_OPERANDS = 3
 
@@ -34,16 +34,16 @@ def call_named_by_node(program: Program, facts: Facts) -> Iterator[Patch]:
         w += 1
         y.sum().backward()
     """
-    node = facts.diagnosis.node if facts.diagnosis else None
-    if node is None or facts.saving is None:
+    found = facts.diagnosis
+    if found is None or found.node is None or facts.saving is None:
         return
-    function = snake(re.sub(r"Backward\d*$", "", node))
+    function = function_of(found.node)
     tree = facts.tree(facts.saving.code.path)
     inside = [call for call in tree.walk(cst.Call) if tree.span(call) in facts.saving.code]
     for call in sorted(inside, key=lambda c: tree.span(c).start - tree.span(c).end):
         operands = _operands(tree, facts, call)[:_MOST_OPERANDS]
         size = count_tokens(f"({tree.text(call)})")
-        for text in _texts(function, operands):
+        for text in _texts(function, found.operands, operands):
             tokens = count_tokens("(" + "".join(p if isinstance(p, str) else program.text(p) for p in text) + ")")
             if tokens < size:
                 yield patch(f"call {function}", Edit(whole(tree, call), text))
@@ -59,17 +59,25 @@ def _operands(tree: Tree, facts: Facts, call: cst.Call) -> list[tuple[Piece, ...
     return [parenthesised(whole(tree, node), needs_parentheses(tree, node, call.func)) for node in tensors]
 
 
-def _texts(function: str, operands: list[tuple[Piece, ...]]) -> Iterator[tuple[Piece, ...]]:
-    """Ways to call `function` on some of the operands, those with fewer first; the last one transposed, too."""
-    operator = OPERATORS.get(function)
-    for one in operands:
-        yield (*one, f".{function}()")
-    for one, two in itertools.product(operands, repeat=2):
-        if operator:
-            yield (*one, f" {operator} ", *two)
-            yield (*one, f" {operator} ", *two, ".t()")
-        yield (*one, f".{function}(", *two, ")")
-        yield (*one, f".{function}(", *two, ".t())")
-    for one, two, three in itertools.product(operands, repeat=3):
-        yield (*one, f".{function}(", *two, ", ", *three, ")")
-        yield (*one, f".{function}(", *two, ", ", *three, ".t())")
+def _texts(function: str, counts: Sequence[int], operands: list[tuple[Piece, ...]]) -> Iterator[tuple[Piece, ...]]:
+    """Ways to call `function` on operands, as many as one of `counts`: on several in any order, or on one, repeated.
+
+    The last one is transposed, too: what a linear layer multiplies with is its weight transposed.
+    """
+    for chosen in (some for count in counts for some in _selections(operands, count)):
+        first, rest = chosen[0], chosen[1:]
+        if not rest:
+            yield (*first, f".{function}()")
+        elif function in OPERATORS:
+            yield (*first, f" {OPERATORS[function]} ", *rest[0])
+            yield (*first, f" {OPERATORS[function]} ", *rest[0], ".t()")
+        else:
+            passed = [piece for operand in rest for piece in (", ", *operand)][1:]
+            yield (*first, f".{function}(", *passed, ")")
+            yield (*first, f".{function}(", *passed, ".t())")
+
+
+def _selections(operands: list[tuple[Piece, ...]], count: int) -> Iterator[tuple[tuple[Piece, ...], ...]]:
+    yield from itertools.permutations(operands, count)
+    if count > 1:
+        yield from ((one,) * count for one in operands)

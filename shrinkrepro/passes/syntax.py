@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -192,8 +191,3 @@ def is_true(node: cst.CSTNode) -> bool:
 def delimited(tree: Tree, node: cst.CSTNode) -> bool:
     """Whether an operation can stand in the place of `node` without parentheses."""
     return isinstance(tree.parents[node], (cst.Arg, cst.Assign, cst.Element, cst.AugAssign))
-
-
-def snake(name: str) -> str:
-    """The function that a graph node is named after: "MaskedFill" is "masked_fill"."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()

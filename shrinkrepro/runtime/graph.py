@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from shrinkrepro.runtime.messages import PHRASE
+from shrinkrepro.runtime.naming import function_of
 
 COPY_SLICES = "torch::autograd::CopySlices"
 
@@ -174,6 +175,22 @@ def around(node: Node, roots: Iterable[Node], steps: int, most: int) -> list[Nod
             edge = list(dict.fromkeys(near for one in edge for near in neighbours.get(one, ()) if near not in found))
             found.update(dict.fromkeys(edge[: most // 2]))
     return list(found)[:most]
+
+
+def operands(node: str) -> tuple[int, ...]:
+    """How many tensors, itself included, the method of a tensor takes that a node with this name is named after.
+
+    Several numbers where it has several forms, empty where there is no such method, or none that needs tensors only.
+    """
+    function = function_of(node)
+    if not hasattr(torch.Tensor, function):
+        return ()
+    counts = set()
+    for form in torch._C._jit_get_schemas_for_operator(f"aten::{function}"):
+        needed = [argument for argument in form.arguments if not argument.has_default_value()]
+        if all(str(argument.type) == "Tensor" and not argument.kwarg_only for argument in needed):
+            counts.add(len(needed))
+    return tuple(sorted(counts - {0}))
 
 
 def attributes(node: Node) -> tuple[str, ...]:

@@ -166,7 +166,8 @@ class Trace:
     line), "none". `also_saved` are other places that saved the same tensor at the same version. `carried` are those
     that read, after the first write, what was computed before it and leads to the stale tensor. `written` are all calls
     that wrote to any tensor before the failure, the first ones. `graph` is the piece of the autograd graph around the
-    stale node, which comes first.
+    stale node, which comes first. `operands` says with how many tensors, itself included, the method of a tensor that
+    the node is named after can be called; empty where there is no such method.
     """
 
     message: str
@@ -183,6 +184,7 @@ class Trace:
     carried: tuple[Place, ...] = ()
     written: tuple[Written, ...] = ()
     graph: tuple[GraphNode, ...] = ()
+    operands: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -554,6 +554,7 @@ class Tracer:
                 Written(place(w.note, w.operator, 0, self._own), w.count, w.versions) for w in self._writers.values()
             ),
             graph=() if record is None else self._piece(record, roots),
+            operands=() if record is None else graph.operands(record.node),
         )
 
     def _piece(self, stale: Record, roots: Sequence[Node]) -> tuple[GraphNode, ...]:
