@@ -23,7 +23,7 @@ from shrinkrepro.isolation.persistent import Persistent
 from shrinkrepro.isolation.workers import Begun, Workers
 from shrinkrepro.isolation.zygote import STARTS_THREADS, Zygote
 from shrinkrepro.oracle import Counts, Oracle, Sameness, Target, job_for
-from shrinkrepro.passes import PASSES
+from shrinkrepro.passes import LATE, PASSES
 from shrinkrepro.passes.inplace import twins
 from shrinkrepro.problems import failure_in
 from shrinkrepro.program.check import invalid
@@ -394,7 +394,7 @@ def _shrink(
     limit = Budget() if budget is None else Budget(lambda: time.monotonic() - started >= budget)
     start = look.traced or look.explanation.diagnosis
     reduction = Reduction(look.explanation.program, start, oracle, listeners, limit)
-    return reduction.run(passes, lambda program: _guesses(program, look, oracle))
+    return reduction.run(passes, lambda program: _guesses(program, look, oracle), LATE)
 
 
 def _guesses(program: Program, look: _Look, oracle: Oracle) -> Guesses:

@@ -9,7 +9,7 @@ from shrinkrepro.diagnosis import Diagnosis, diagnose
 from shrinkrepro.failure import VersionMismatch, parse
 from shrinkrepro.isolation.workers import Workers
 from shrinkrepro.oracle import Oracle, Target, job_for
-from shrinkrepro.passes import PASSES
+from shrinkrepro.passes import LATE, PASSES
 from shrinkrepro.program.source import Program
 from shrinkrepro.reduction.engine import Reduction, Stopped
 from shrinkrepro.runtime.messages import Limits, Trace
@@ -38,7 +38,7 @@ def reduced(program: Program, workers: Workers, *, distilled: bool = True) -> St
     oracle = Oracle(Target(program, seen.failure, seen.diagnosis), workers, Limits(wall=30))
     reduction = Reduction(program, seen.diagnosis, oracle)
     if not distilled:
-        return reduction.run(PASSES)
+        return reduction.run(PASSES, late=LATE)
     return reduction.run(
-        PASSES, lambda version: distil.guesses(version, look(version, workers).trace, workers, oracle.limits)
+        PASSES, lambda version: distil.guesses(version, look(version, workers).trace, workers, oracle.limits), LATE
     )

@@ -152,3 +152,21 @@ PASSES = (
     drop_unused_imports,
     compute_once,
 )
+
+# These try much and mostly change nothing: each of their runs that comes before the last change of another is in vain.
+LATE = frozenset(
+    {
+        expression_to_value,
+        expression_to_tensor,
+        bypass_calls,
+        identity_layers,
+        drop_arguments,
+        expression_to_part,
+        expression_to_one,
+        function_to_method,
+        module_to_method,
+        call_named_by_node,
+        inline_next,
+        drop_results,
+    }
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
 
@@ -17,6 +17,7 @@ from shrinkrepro.runtime.messages import Observation
 
 Pass = Callable[[Program, Facts], Iterator[Patch]]
 Guesses = Sequence[Sequence[Program]]
+Stages = Sequence[Sequence[Pass]]
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,11 @@ def no_guesses(program: Program) -> Guesses:
     return ()
 
 
+def _stages(passes: Sequence[Pass], late: Collection[Pass]) -> Stages:
+    """The passes that come first, and those that are late, each in their order."""
+    return [step for step in passes if step not in late], [step for step in passes if step in late]
+
+
 def _length(program: Program) -> int:
     return sum(len(file.text) for file in program)
 
@@ -109,9 +115,15 @@ class Reduction:
     budget: Budget = Budget()
     _facts: Facts | None = None
 
-    def run(self, passes: Sequence[Pass], guess: Callable[[Program], Guesses] = no_guesses) -> Stopped:
+    def run(
+        self,
+        passes: Sequence[Pass],
+        guess: Callable[[Program], Guesses] = no_guesses,
+        late: Collection[Pass] = (),
+    ) -> Stopped:
         """Apply the passes, in order and again from the first, until a whole round adopts nothing.
 
+        Those that are `late` as well wait until the others adopt nothing more.
         `guess` makes whole programs of one, in groups. The first that holds of the first group in which one does is
         where the passes begin. What they make of the first that holds of another group is adopted if it is smaller
         still. As long as no guess has held, new ones are made after each round of the passes, and where there were
@@ -121,12 +133,13 @@ class Reduction:
         self._tell(Started(self.program, Size.of(self.program)))
         patches, reason = 0, "fixpoint"
         try:
-            rivals, patches = self._guess_and_settle(passes, guess)
+            stages = _stages(passes, late)
+            rivals, patches = self._guess_and_settle(stages, guess)
             for rival in rivals:
-                if self._outdone_by(rival, passes):
-                    patches = self._settle(passes)
+                if self._outdone_by(rival, stages):
+                    patches = self._settle(stages)
             while self._apply_pair(passes):
-                patches = self._settle(passes)
+                patches = self._settle(stages)
         except _Over:
             reason = "budget"
         except KeyboardInterrupt:
@@ -135,25 +148,32 @@ class Reduction:
         self._tell(stopped)
         return stopped
 
-    def _guess_and_settle(self, passes: Sequence[Pass], guess: Callable[[Program], Guesses]) -> tuple[Guesses, int]:
-        """Guess, and apply the passes to the fixpoint: the groups left to try, and how many patches there are then."""
-        rivals = None
-        while True:
-            guessed = guess(self.program) if rivals is None else ()
-            rivals = self._guess(guessed) if rivals is None else rivals
-            base, patches = self.program, 0
-            for step in passes:
+    def _guess_and_settle(self, stages: Stages, guess: Callable[[Program], Guesses]) -> tuple[Guesses, int]:
+        """Guess, and apply the passes to the fixpoint: the groups left to try, and how many patches there are then.
+
+        A stage begins when the one before adopts nothing more. What a later one adopts leads back to the first.
+        """
+        rivals: Guesses | None = None
+        guessed: Guesses = ()
+        patches = [0] * len(stages)
+        number = 0
+        while number < len(stages):
+            if rivals is None and number == 0:
+                guessed = guess(self.program)
+                rivals = self._guess(guessed)
+            base, patches[number] = self.program, 0
+            for step in stages[number]:
                 before = self.program
-                patches += self._apply(step)
+                patches[number] += self._apply(step)
                 if rivals is None and not guessed and self.program is not before:
                     guessed = guess(self.program)
                     rivals = self._guess(guessed)
-            if self.program is base:
-                return rivals or (), patches
+            number = number + 1 if self.program is base else 0
+        return rivals or (), sum(patches)
 
-    def _settle(self, passes: Sequence[Pass]) -> int:
+    def _settle(self, stages: Stages) -> int:
         """Apply the passes to the fixpoint; how many patches they propose there."""
-        return self._guess_and_settle(passes, no_guesses)[1]
+        return self._guess_and_settle(stages, no_guesses)[1]
 
     def _apply_pair(self, passes: Sequence[Pass]) -> bool:
         """Adopt the first pair of patches that holds together, smallest first, within a bound of runs.
@@ -190,7 +210,7 @@ class Reduction:
                     return groups[number + 1 :]
         return None
 
-    def _outdone_by(self, guesses: Sequence[Program], passes: Sequence[Pass]) -> bool:
+    def _outdone_by(self, guesses: Sequence[Program], stages: Stages) -> bool:
         """Adopt what the passes make of the first guess that holds, if that is smaller than the program now.
 
         Guesses that are far larger than what was reached are left alone: passes rarely take more than half of one.
@@ -204,7 +224,7 @@ class Reduction:
             if judgement.verdict is Verdict.SAME:
                 unseen = [lambda event: self._tell(event) if isinstance(event, Judged) else None]
                 rival = Reduction(candidate, judgement.diagnosis, self.oracle, unseen, self.budget)
-                rival._settle(passes)
+                rival._settle(stages)
                 return Size.of(rival.program) < reached and self._try(rival.program, _GUESS, iter(()))
         return False
 

@@ -81,6 +81,19 @@ def test_passes_that_undo_each_other_do_not_go_on_for_ever() -> None:
     assert not any(isinstance(event, Adopted) for event in events)
 
 
+def test_late_passes_wait_until_the_others_change_nothing_more() -> None:
+    events: list[object] = []
+    work, _ = reduction(FIVE, lambda text: "c" in text, events=events)  # type: ignore[arg-type]
+    work.run([a_to_b, drop_statements, grow], late=[a_to_b])
+    turns = [event.step for event in events if isinstance(event, PassFinished)]
+    assert turns == ["drop_statements", "grow", "drop_statements", "grow", "a_to_b"]
+
+
+def test_what_a_late_pass_changes_gives_the_others_another_turn() -> None:
+    work, _ = reduction("x = aa\nd = 1\n", lambda text: "x = b" in text or ("x" in text and "d" in text))
+    assert work.run([aa_to_b, drop_statements], late=[aa_to_b]).program.entry.text == "x = b\n"
+
+
 def test_two_patches_that_hold_only_together_are_made_together() -> None:
     text, _ = reduce_with([drop_statements], "a = 1\nx = 2\nb = 3\n", lambda t: "x" in t and ("a" in t) == ("b" in t))
     assert text == "x = 2\n"
