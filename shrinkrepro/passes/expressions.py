@@ -65,10 +65,16 @@ def expression_to_one(program: Program, facts: Facts) -> Iterator[Patch]:
         x += scale * other[:, 0]
     After:
         x += 1
+
+    Before:
+        value += value
+    After:
+        value += 1
     """
     for tree in reversed(facts.trees):
         for node in largest_first(tree):
-            if not isinstance(node, (cst.Integer, cst.Float, cst.Name)) and not _is_called_or_asked(tree, node):
+            simple = (cst.Integer, cst.Float) if _is_written(tree, node) else (cst.Integer, cst.Float, cst.Name)
+            if not isinstance(node, simple) and not _is_called_or_asked(tree, node):
                 yield patch("replace an expression by 1", Edit(whole(tree, node), ("1",)))
 
 
@@ -187,6 +193,14 @@ def _is_called_or_asked(tree: Tree, node: cst.CSTNode) -> bool:
     """Whether what counts of an expression is what can be called or looked up on it: `f` in `f()`, `x` in `x.y`."""
     parent = tree.parents[node]
     return (isinstance(parent, cst.Call) and parent.func is node) or isinstance(parent, cst.Attribute)
+
+
+def _is_written(tree: Tree, node: cst.CSTNode) -> bool:
+    """Whether the value of an expression is what a statement writes into an object that is there: `y` in `x += y`."""
+    parent = tree.parents[node]
+    if isinstance(parent, cst.Assign):
+        return isinstance(parent.targets[0].target, cst.Subscript) and parent.value is node
+    return isinstance(parent, cst.AugAssign) and parent.value is node
 
 
 def _is_target(tree: Tree, node: cst.CSTNode) -> bool:
