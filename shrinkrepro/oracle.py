@@ -12,7 +12,7 @@ from shrinkrepro.failure import VersionMismatch, parse, same_error
 from shrinkrepro.isolation.workers import Workers
 from shrinkrepro.program.check import invalid, unbound_names
 from shrinkrepro.program.source import Program, original_lines
-from shrinkrepro.runtime.messages import Job, Limits, Report, Watch
+from shrinkrepro.runtime.messages import NOWHERE, Job, Limits, Report, Watch
 
 Sameness = Literal["statement", "op", "any"]
 
@@ -135,7 +135,8 @@ class Oracle:
 
     Two runs, because a tracer keeps tensors alive and that can change PyTorch's message, while only the tracer
     knows which statement is responsible. `slack` is how many times as long as the best program so far a candidate may
-    take, `grace` how many seconds it may take beyond that.
+    take, `grace` how many seconds it may take beyond that. From the first program that fails in an empty folder, too,
+    candidates are run in one: to show them the user's folder takes long when that is large.
     """
 
     target: Target
@@ -146,6 +147,7 @@ class Oracle:
     counts: Counts = field(default_factory=Counts)
     _judged: dict[tuple[tuple[str, str], ...], Judgement] = field(default_factory=dict)
     _allowed: frozenset[str] = frozenset()
+    _alone: bool = False
 
     def __post_init__(self) -> None:
         self._allowed = frozenset(name for file in self.target.original for name in unbound_names(file.text))
@@ -165,12 +167,13 @@ class Oracle:
         self._judged[candidate.texts] = judgement
         return judgement
 
-    def adopt(self, judgement: Judgement) -> None:
+    def adopt(self, program: Program, judgement: Judgement) -> None:
         """Take the limits of time and of backward passes from the run of a program that was adopted.
 
         The limit of time follows in steps of a half: each new limit throws away the runs started early.
         """
         self.counts.accepted += 1
+        self._alone = self._alone or self._holds_alone(program)
         if judgement.report is not None:
             wall = judgement.report.seconds * self.slack + self.grace
             wall = wall if wall <= self.limits.wall / 2 else self.limits.wall
@@ -178,7 +181,7 @@ class Oracle:
 
     def _run(self, candidate: Program, ahead: Iterable[Program]) -> Judgement:
         self.counts.run += 1
-        report = self.workers.run(job_for(candidate, "plain", self.limits), self._jobs(ahead))
+        report = self.workers.run(self._job(candidate, "plain"), self._jobs(ahead))
         if report.outcome != "failed":
             return _not_failed(report)
         failure = parse(report.failure or "")
@@ -189,8 +192,7 @@ class Oracle:
             return Judgement(Verdict.DIFFERENT, different, report=report)
         if self.target.diagnosis is None:  # the tracer hides the failure: there is nothing to compare with
             return Judgement(Verdict.SAME, report=report)
-        patient = replace(self.limits, wall=self.limits.wall * 4)  # the tracer is slower than the program
-        traced = self.workers.run(job_for(candidate, "trace", patient))
+        traced = self.workers.run(self._job(candidate, "trace"))
         if traced.trace is None:
             verdict = Verdict.SAME if self.target.sameness == "any" else Verdict.DIFFERENT
             return Judgement(verdict, "does not fail when traced", report=report)
@@ -202,7 +204,21 @@ class Oracle:
         """The jobs worth starting early: not judged yet and not invalid. Lazily, as long as workers are idle."""
         for program in programs:
             if program.texts not in self._judged and invalid(program, self._allowed) is None:
-                yield job_for(program, "plain", self.limits)
+                yield self._job(program, "plain")
+
+    def _job(self, program: Program, watch: Watch) -> Job:
+        slower = 4 if watch == "trace" else 1  # than the program alone
+        job = job_for(program, watch, replace(self.limits, wall=self.limits.wall * slower))
+        return _in_empty_folder(job) if self._alone else job
+
+    def _holds_alone(self, program: Program) -> bool:
+        report = self.workers.run(_in_empty_folder(self._job(program, "plain")))
+        failure = parse(report.failure or "")
+        return failure is not None and self.target.differs(failure) is None
+
+
+def _in_empty_folder(job: Job) -> Job:
+    return replace(job, root=NOWHERE, cwd=NOWHERE)
 
 
 def _not_failed(report: Report) -> Judgement:

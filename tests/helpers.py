@@ -30,7 +30,7 @@ class FakeOracle:
         self.foreseen.append([program.entry.text for program, _ in zip(ahead, range(3), strict=False)])
         return Judgement(Verdict.SAME if self._predicate(text) else Verdict.PASSED)
 
-    def adopt(self, judgement: Judgement) -> None:
+    def adopt(self, program: Program, judgement: Judgement) -> None:
         self.adoptions += 1
 
 

@@ -13,7 +13,7 @@ from shrinkrepro.isolation.workers import Workers
 from shrinkrepro.oracle import Oracle, Sameness, Target, Verdict
 from shrinkrepro.program.edit import Edit, Patch
 from shrinkrepro.program.source import Program, Span
-from shrinkrepro.runtime.messages import Frame, Limits, Mutation, Outcome, Place, Report, Trace
+from shrinkrepro.runtime.messages import NOWHERE, Frame, Limits, Mutation, Outcome, Place, Report, Trace
 
 ORIGINAL = "x = make()\nunused = 0\ny = save(x)\nx.add_(1)\nother.add_(1)\ny.backward()\n"
 PREAMBLE = "from here import make, save, other\n"
@@ -296,7 +296,7 @@ def test_what_was_started_early_survives_the_traced_run() -> None:
 
 def limits_after(report: Report) -> Limits:
     judge = oracle(failing(trace(5)))
-    judge.adopt(replace(judge.judge(without_line(6)), report=report))
+    judge.adopt(without_line(6), replace(judge.judge(without_line(6)), report=report))
     return judge.limits
 
 
@@ -315,5 +315,31 @@ def test_small_changes_and_slow_programs_leave_the_limit_alone(seconds: float) -
 
 def test_adoptions_are_counted() -> None:
     judge = oracle(failing(trace(5)))
-    judge.adopt(judge.judge(without_line(6)))
+    judge.adopt(without_line(6), judge.judge(without_line(6)))
     assert judge.counts.accepted == 1
+
+
+# ---- where candidates run --------------------------------------------------------------------------------------
+
+
+def folders_after_adoption(alone: Report) -> set[str]:
+    """Where a candidate runs after the adoption of a program that ends with the report `alone` in an empty folder."""
+    failed = Report("failed", failure=message(), trace=trace(5))
+    backend = FakeBackend(lambda job: alone if job.cwd == NOWHERE else failed)
+    judge = oracle(backend)
+    judge.adopt(without_line(6), judge.judge(without_line(6)))
+    before = len(backend.submitted)
+    judge.judge(without_line(3))
+    return {folder for job in backend.submitted[before:] for folder in (job.root, job.cwd)}
+
+
+def test_once_a_program_fails_in_an_empty_folder_candidates_run_in_one() -> None:
+    assert folders_after_adoption(Report("failed", failure=message(), trace=trace(5))) == {NOWHERE}
+
+
+def test_as_long_as_a_program_needs_its_folder_candidates_run_there() -> None:
+    assert NOWHERE not in folders_after_adoption(Report("raised", error_type="FileNotFoundError"))
+
+
+def test_a_program_that_fails_otherwise_in_an_empty_folder_needs_its_folder() -> None:
+    assert NOWHERE not in folders_after_adoption(Report("failed", failure=message(operator="TanhBackward0")))

@@ -256,7 +256,7 @@ class Reduction:
         if judgement.verdict is not Verdict.SAME or not self._shrinks(candidate):
             return False
         self.program, self.diagnosis = candidate, judgement.diagnosis
-        self.oracle.adopt(judgement)
+        self.oracle.adopt(candidate, judgement)
         self._tell(Adopted(candidate, judgement, Size.of(candidate), step))
         return True
 
