@@ -93,8 +93,23 @@ class Zygote:
     def wait(self, ticket: int) -> Report:
         """The report of a job, once it has ended."""
         while ticket not in self._reports:
-            self._receive()
+            self.receive()
         return self._reports.pop(ticket)
+
+    def fileno(self) -> int:
+        """What a selector waits on: when it is readable, `receive` does not block. Ask anew before each wait."""
+        return self._channel.fileno()
+
+    def receive(self) -> None:
+        """Wait for something to arrive, and take it in; when the zygote is dead, start it again."""
+        if self._alive:
+            self._take_in()
+        if not self._alive:
+            self._restart()
+
+    def ended(self) -> tuple[int, ...]:
+        """The tickets whose reports are here: `wait` gives them at once."""
+        return tuple(self._reports)
 
     def cancel(self, ticket: int) -> None:
         """End a job whose report nobody will ask for."""
@@ -107,7 +122,7 @@ class Zygote:
         ticket, process = self._ticket(), self._process
         self._send({"id": ticket, "import": list(modules)})
         while ticket not in self._answers:
-            self._receive()
+            self.receive()
             if self._process is not process:
                 return dict.fromkeys(modules, "the zygote died while importing")
         answer = self._answers.pop(ticket)
@@ -183,13 +198,6 @@ class Zygote:
                     data = data[self._channel.send(data, socket.MSG_DONTWAIT) :]
                 except (BrokenPipeError, ConnectionResetError):
                     self._alive = False  # mended when we wait for an answer
-
-    def _receive(self) -> None:
-        """Wait for something to arrive; when the zygote is dead, start it again."""
-        if self._alive:
-            self._take_in()
-        if not self._alive:
-            self._restart()
 
     def _take_in(self) -> None:
         try:

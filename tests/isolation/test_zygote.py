@@ -593,7 +593,7 @@ def test_a_job_that_is_there_each_time_the_zygote_dies_is_given_up(bare: Zygote,
         os.kill(bare._process.pid, signal.SIGKILL)
         bare._process.wait()
         if bare._jobs:
-            bare._receive()
+            bare.receive()
     assert bare.wait(ticket).outcome == "killed"
 
 
