@@ -16,7 +16,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from shrinkrepro.isolation.backend import Backend
-    from shrinkrepro.isolation.zygote import Zygote
+    from shrinkrepro.isolation.cluster import Cluster
     from shrinkrepro.pipeline import Options
     from shrinkrepro.program.source import Program
     from shrinkrepro.report.files import Reports
@@ -50,7 +50,8 @@ class Request:
 
     Either `script` or `module`, the dotted name given to -m, is there. `cells` are those of a notebook to be run, all
     when None; `inline` are installed packages to be treated like local modules. `protection` is None where the
-    strongest is wanted that there is. `stdin` is what the script reads as standard input.
+    strongest is wanted that there is. `stdin` is what the script reads as standard input. `dask` is where the
+    scheduler listens of the cluster that makes the runs; None: this machine makes them.
     """
 
     script: str | None
@@ -62,6 +63,7 @@ class Request:
     network: bool
     protection: Protection | None
     stdin: str
+    dask: str | None
     as_json: bool
     quiet: bool
     plain: bool
@@ -93,7 +95,8 @@ class Request:
     def _protection(self) -> Protection:
         from shrinkrepro.runtime.guard import capabilities
 
-        if self.protection == "kernel" and not capabilities().landlock_abi:
+        here = self.dask is None  # the workers of a cluster are asked there
+        if here and self.protection == "kernel" and not capabilities().landlock_abi:
             raise ShrinkReproError(
                 Exit.NO_KERNEL_GUARD,
                 "the kernel cannot guard the runs: it has no Landlock, or has it switched off; --guard audit, the "
@@ -206,6 +209,9 @@ def _shared(command: Command) -> Command:
                          help="How long each of the first runs of the script may take."),
             click.option("--jobs", "-j", type=click.IntRange(min=1), metavar="N",
                          help="How many runs go on at once.  [default: the number of cores]"),
+            click.option("--dask", metavar="ADDRESS",
+                         help="Make all runs on the workers of the Dask cluster whose scheduler listens there, as "
+                         "docs/cluster.md says; --jobs is then the number of their threads by default."),
             click.option("--tries", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
                          help="Repeat each run up to N times until it fails: for scripts that fail only now and then."),
             click.option("--env", "environment", multiple=True, callback=_assignments, metavar="NAME[=VALUE]",
@@ -287,11 +293,11 @@ def _reduce(
         shrinkrepro train.py -- --epochs 3
     """
     request = Request(**rest)
-    with _warming_up() as zygote:
+    with _running(request, jobs) as (backend, at_once):
         from shrinkrepro.pipeline import Options
 
-        options = Options(timeout=timeout, budget=budget, jobs=jobs, sameness=sameness, tries=tries)
-        return reduce_and_write(request, options, output, zygote, resume=resume)
+        options = Options(timeout=timeout, budget=budget, jobs=at_once, sameness=sameness, tries=tries)
+        return reduce_and_write(request, options, output, backend, resume=resume)
 
 
 @click.command("shrinkrepro list", context_settings=_SETTINGS)
@@ -328,10 +334,10 @@ def _explain(timeout: float, jobs: int | None, tries: int, **rest: Any) -> Exit:
     after --.
     """
     request = Request(**rest)
-    with _warming_up() as zygote:
+    with _running(request, jobs) as (backend, at_once):
         from shrinkrepro.pipeline import Options
 
-        return explain_only(request, Options(timeout=timeout, jobs=jobs, tries=tries), zygote)
+        return explain_only(request, Options(timeout=timeout, jobs=at_once, tries=tries), backend)
 
 
 @click.command("shrinkrepro bisect", context_settings=_SETTINGS, epilog="Exit statuses: docs/exit-codes.md.")
@@ -349,18 +355,37 @@ def _bisect(patch_file: Path | None, apply_it: bool, timeout: float, jobs: int |
     own arguments follow after --.
     """
     request = Request(**rest)
-    with _warming_up() as zygote:
+    with _running(request, jobs) as (backend, at_once):
         from shrinkrepro.pipeline import Options
 
-        options = Options(timeout=timeout, jobs=jobs, tries=tries)
-        return bisect_and_write(request, options, patch_file, zygote, apply_it=apply_it)
+        options = Options(timeout=timeout, jobs=at_once, tries=tries)
+        return bisect_and_write(request, options, patch_file, backend, apply_it=apply_it)
 
 
-def _warming_up() -> Zygote:
-    """A zygote that imports PyTorch while we import our own modules and read the script."""
-    from shrinkrepro.isolation.zygote import Zygote
+@contextmanager
+def _running(request: Request, jobs: int | None) -> Iterator[tuple[Backend, int | None]]:
+    """What runs programs, and how many at once (None: as many as there are cores).
 
-    return Zygote(ahead=["torch"])
+    It imports PyTorch while we import our own modules and read the script.
+    """
+    if request.dask is None:
+        from shrinkrepro.isolation.zygote import Zygote
+
+        with Zygote(ahead=["torch"]) as zygote:
+            yield zygote, jobs
+    else:
+        with closing(_cluster(request.dask, kernel=request.protection == "kernel")) as cluster:
+            yield cluster, jobs or cluster.threads
+
+
+def _cluster(address: str, *, kernel: bool) -> Cluster:
+    try:
+        from shrinkrepro.isolation.cluster import Cluster
+    except ImportError as problem:
+        raise ShrinkReproError(
+            Exit.NO_CLUSTER, f'--dask needs the package distributed ({problem}): pip install "shrinkrepro[dask]"'
+        ) from problem
+    return Cluster(address, kernel=kernel)
 
 
 def explain_only(request: Request, options: Options, backend: Backend) -> Exit:
@@ -555,7 +580,7 @@ def _journal(
     try:
         yield Journaled(backend, journal.report, reports), write_down
     except ShrinkReproError as problem:
-        done = problem.exit is not Exit.INTERRUPTED
+        done = problem.exit not in (Exit.INTERRUPTED, Exit.NO_CLUSTER)
         raise
     finally:
         if journal.problem is not None:

@@ -26,6 +26,7 @@ class Exit(IntEnum):
     OUTPUT_EXISTS = 30
     OUTPUT_UNWRITABLE = 31
     NO_KERNEL_GUARD = 32
+    NO_CLUSTER = 33
     NOT_VERIFIED = 40
     NOT_REPAIRED = 41
     INTERRUPTED = 130
@@ -50,6 +51,7 @@ MEANING: dict[Exit, str] = {
     Exit.OUTPUT_EXISTS: "the output file exists and was not written by shrinkrepro",
     Exit.OUTPUT_UNWRITABLE: "the output file cannot be written",
     Exit.NO_KERNEL_GUARD: "`--guard kernel` was asked for, and the kernel here has no Landlock",
+    Exit.NO_CLUSTER: "the Dask cluster of `--dask` cannot be used, or was lost",
     Exit.NOT_VERIFIED: "no reduced program failed in a fresh interpreter",
     Exit.NOT_REPAIRED: "no edit was found that stops the crash, or none that `--apply` may make",
     Exit.INTERRUPTED: "interrupted; the smallest program so far was written if there was one",
