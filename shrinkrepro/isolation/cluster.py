@@ -16,7 +16,6 @@ from contextlib import contextmanager, suppress
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 from distributed import (
@@ -108,12 +107,11 @@ class Cluster:
     def wait(self, ticket: int) -> Report:
         """The report of a job, once it has ended."""
         future = self._futures.pop(ticket)
-        with self._there():
-            self._settled(future)
-            try:
-                answer: dict[str, str] = future.result()
-            except KilledWorker:
-                return Report("killed", error="every worker that ran it died")
+        try:
+            with self._there():
+                answer = self._answer(future)
+        except KilledWorker:
+            return Report("killed", error="every worker that ran it died")
         if "unfit" in answer:
             raise _unusable(answer["unfit"])
         return from_json(Report, answer["report"])
@@ -141,10 +139,11 @@ class Cluster:
         """End every job and every zygote, and leave the cluster."""
         if self._client.status == "closed":
             return
-        with suppress(ShrinkReproError, OSError, ValueError, KeyError):  # it is gone, or has not got all zygotes
-            for ticket in list(self._futures):
-                self.cancel(ticket)
-            self._client.unregister_worker_plugin(self._name)
+        if self._client.status == "running":  # else the cluster is lost, and would be waited for
+            with suppress(ShrinkReproError, OSError, ValueError, KeyError):  # not all workers were given a zygote
+                for ticket in list(self._futures):
+                    self.cancel(ticket)
+                self._client.unregister_worker_plugin(self._name)
         self._client.close()
 
     @contextmanager
@@ -153,7 +152,10 @@ class Cluster:
         try:
             yield
         except (CancelledError, asyncio.CancelledError, OSError) as problem:
-            raise _unusable(f"the cluster at {self._address} was lost: {_said(problem)}") from problem
+            why = _said(problem) if isinstance(problem, OSError) else "its scheduler has gone, or has dropped the runs"
+            raise _unusable(
+                f"the cluster at {self._address} was lost: {why}; a reduction goes on from there with --resume"
+            ) from problem
 
     def _prepare(self, *, kernel: bool) -> None:
         """Give every worker a zygote, once it is known that there are some and that they will do."""
@@ -178,14 +180,17 @@ class Cluster:
             lacking.append(f"the scheduler at {self._address}")
         return lacking
 
-    def _settled(self, future: Future[dict[str, str]]) -> None:
-        """Wait until a job has ended, as long as there is hope."""
-        ended, forsaken = Event(), 0.0
-        future.add_done_callback(lambda future: ended.set())
-        while not ended.wait(_GLANCE) and not future.done():  # nobody is called when the scheduler is gone
-            forsaken = 0.0 if self._client.nthreads() else forsaken + _GLANCE
-            if forsaken >= _FORSAKEN:
-                raise OSError(f"there have been no workers for {forsaken:.0f} s")
+    def _answer(self, future: Future[dict[str, str]]) -> dict[str, str]:
+        """What a job has answered; waits as long as there are workers, who may lose even an answer that is there."""
+        forsaken = 0.0
+        while forsaken < _FORSAKEN:
+            try:
+                answer: dict[str, str] = future.result(timeout=_GLANCE)
+            except asyncio.TimeoutError:
+                forsaken = 0.0 if self._client.nthreads() else forsaken + _GLANCE
+            else:
+                return answer
+        raise OSError(f"there have been no workers for {forsaken:.0f} s")
 
 
 def _connected(address: str, patience: float) -> Client:

@@ -245,6 +245,18 @@ def test_a_cluster_that_is_lost_ends_the_wait(tmp_path: Path) -> None:
         cluster.close()
 
 
+def test_a_cluster_whose_workers_all_leave_ends_the_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_GLANCE", 0.1)
+    monkeypatch.setattr(module, "_FORSAKEN", 1.0)
+    with (
+        distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=":0", silence_logs=50) as local,
+        closing(Cluster(local.scheduler_address)) as cluster,
+    ):
+        ticket = cluster.submit(job(tmp_path, ENDLESS))
+        local.scale(0)
+        assert "no workers" in problem(lambda: cluster.wait(ticket))
+
+
 def test_silence_is_no_scheduler() -> None:
     assert "tcp://127.0.0.1:1" in problem(lambda: Cluster("tcp://127.0.0.1:1", patience=0.5))
 
