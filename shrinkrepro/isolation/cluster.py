@@ -84,7 +84,8 @@ class Cluster:
         self._futures: dict[int, Future[dict[str, str]]] = {}
         self._client = _connected(address, patience)
         try:
-            self._prepare(kernel=kernel)
+            with self._there():
+                self._prepare(kernel=kernel)
         except BaseException:
             self.close()
             raise
@@ -92,7 +93,8 @@ class Cluster:
     @property
     def threads(self) -> int:
         """How many jobs the workers run at once."""
-        return sum(self._client.nthreads().values())
+        with self._there():
+            return sum(self._client.nthreads().values())
 
     def submit(self, job: Job) -> int:
         """Start a job; the ticket to ask for its report with."""
@@ -151,11 +153,15 @@ class Cluster:
         """Within, a cluster that is lost is said to be."""
         try:
             yield
-        except (CancelledError, asyncio.CancelledError, OSError) as problem:
-            why = _said(problem) if isinstance(problem, OSError) else "its scheduler has gone, or has dropped the runs"
-            raise _unusable(
-                f"the cluster at {self._address} was lost: {why}; a reduction goes on from there with --resume"
-            ) from problem
+        except (CancelledError, asyncio.CancelledError) as problem:
+            raise self._lost("its scheduler has gone, or has dropped the runs") from problem
+        except (OSError, asyncio.TimeoutError) as problem:
+            raise self._lost(_said(problem)) from problem
+
+    def _lost(self, why: str) -> ShrinkReproError:
+        return _unusable(
+            f"the cluster at {self._address} was lost: {why}; a reduction goes on from there with --resume"
+        )
 
     def _prepare(self, *, kernel: bool) -> None:
         """Give every worker a zygote, once it is known that there are some and that they will do."""
@@ -224,7 +230,7 @@ def _said(problem: BaseException) -> str:
 
 
 def _versions() -> dict[str, str]:
-    """The versions here of what must be the same everywhere."""
+    """The versions here of what must be the same everywhere. Builds of PyTorch may differ: GPUs may be there only."""
     names = ("torch", "distributed")
     installed = {name: found for name in names if (found := _installed(name)) is not None}
     return {"Python": platform.python_version(), "shrinkrepro": shrinkrepro.__version__, **installed}
@@ -232,7 +238,7 @@ def _versions() -> dict[str, str]:
 
 def _installed(distribution: str) -> str | None:
     try:
-        return metadata.version(distribution)
+        return metadata.version(distribution).partition("+")[0]
     except metadata.PackageNotFoundError:
         return None
 
