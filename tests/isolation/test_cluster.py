@@ -21,7 +21,7 @@ from shrinkrepro.program.source import Program
 from shrinkrepro.reduction.engine import Adopted
 from shrinkrepro.results import Result
 from shrinkrepro.runtime import guard
-from shrinkrepro.runtime.messages import Job, Limits
+from shrinkrepro.runtime.messages import Job, Limits, Report
 
 distributed = pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")
@@ -287,3 +287,18 @@ def test_the_command_explains_a_script_that_runs_on_a_cluster(
     (tmp_path / "train.py").write_text(SCRIPT)
     assert main(["explain", str(tmp_path / "train.py"), "--dask", address]) == Exit.DONE
     assert "<- the culprit" in capsys.readouterr().out
+
+
+def test_a_reduction_that_lost_its_cluster_can_be_resumed(
+    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(self: Cluster, ticket: int) -> Report:
+        raise ShrinkReproError(Exit.NO_CLUSTER, "the cluster was lost")
+
+    monkeypatch.setenv("SHRINKREPRO_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr(Cluster, "wait", lost)
+    (tmp_path / "train.py").write_text(SCRIPT)
+    out = str(tmp_path / "out.py")
+    assert main([str(tmp_path / "train.py"), "--output", out, "--dask", address]) == Exit.NO_CLUSTER
+    main(["list"])
+    assert "train.py: cut off" in capsys.readouterr().out
