@@ -104,6 +104,8 @@ MUTATIONS = [
         ('if self.sameness == "op":', 'if self.sameness != "op":'),
         ("self._judged[candidate.texts] = judgement", "pass"),
         ("report.seconds * self.slack + self.grace", "report.seconds + self.grace"),
+        ("return _in_empty_folder(job) if self._alone else job", "return job"),
+        ("return failure is not None and self.target.differs(failure) is None", "return True"),
     ),
     *_of(
         "program/edit.py",
@@ -142,7 +144,8 @@ MUTATIONS = [
     *_of(
         "reduction/engine.py",
         ["reduction/test_engine.py"],
-        ("if self.program is base:", "if True:"),
+        ("number = number + 1 if self.program is base else 0", "number += 1"),
+        ("[step for step in passes if step in late]", "[]"),
         (
             "if judgement.verdict is not Verdict.SAME or not self._shrinks(candidate):",
             "if not self._shrinks(candidate):",
@@ -161,6 +164,11 @@ MUTATIONS = [
         "pipeline.py",
         ["test_pipeline.py"],
         ("if repeated is None or not same_error(repeated, failure):", "if repeated is None:"),
+    ),
+    *_of(
+        "passes/nodes.py",
+        ["passes/test_nodes.py"],
+        ("for count in counts", "for count in (1, 2, 3)"),
     ),
     *_of(
         "passes/variables.py",
