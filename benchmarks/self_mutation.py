@@ -104,7 +104,7 @@ MUTATIONS = [
         ('if self.sameness == "op":', 'if self.sameness != "op":'),
         ("self._judged[candidate.texts] = judgement", "pass"),
         ("report.seconds * self.slack + self.grace", "report.seconds + self.grace"),
-        ("return _in_empty_folder(job) if self._alone else job", "return job"),
+        ("return in_empty_folder(job) if self._alone else job", "return job"),
         ("return failure is not None and self.target.differs(failure) is None", "return True"),
     ),
     *_of(

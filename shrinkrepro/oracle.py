@@ -209,15 +209,16 @@ class Oracle:
     def _job(self, program: Program, watch: Watch) -> Job:
         slower = 4 if watch == "trace" else 1  # than the program alone
         job = job_for(program, watch, replace(self.limits, wall=self.limits.wall * slower))
-        return _in_empty_folder(job) if self._alone else job
+        return in_empty_folder(job) if self._alone else job
 
     def _holds_alone(self, program: Program) -> bool:
-        report = self.workers.run(_in_empty_folder(self._job(program, "plain")))
+        report = self.workers.run(in_empty_folder(self._job(program, "plain")))
         failure = parse(report.failure or "")
         return failure is not None and self.target.differs(failure) is None
 
 
-def _in_empty_folder(job: Job) -> Job:
+def in_empty_folder(job: Job) -> Job:
+    """The job run in a folder that holds nothing but the program's files."""
     return replace(job, root=NOWHERE, cwd=NOWHERE)
 
 
