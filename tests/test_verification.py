@@ -59,6 +59,14 @@ def test_a_program_is_foreseen_to_be_the_last_one_after_ten_verdicts_that_change
     assert (early, texts(backend.submitted)) == (0, ["x = 1\n"] * len(SEEDS))
 
 
+def test_only_what_is_foreseen_lets_others_go_first(backend: FakeBackend) -> None:
+    foresight = Foresight(verification(backend))
+    for event in (adopted(SMALL), *[REJECTED] * 10):
+        foresight(event)
+    foresight.alone(OTHER)
+    assert [job.patient for job in backend.submitted] == [True] * len(SEEDS) + [False] * len(SEEDS)
+
+
 def test_what_was_foreseen_is_not_run_again(backend: FakeBackend) -> None:
     foresight = Foresight(verification(backend))
     for event in (adopted(SMALL), *[REJECTED] * 20):

@@ -40,7 +40,7 @@ from shrinkrepro.runtime.messages import NOWHERE, Job, Report, from_json, to_jso
 _PATIENCE = 10.0
 # How often, in seconds, is looked whether there are workers while a job runs, and how long there may be none.
 _GLANCE, _FORSAKEN = 2.0, 60.0
-# The priority of new interpreters, which take seconds and are seldom what the search waits for.
+# The priority of patient jobs.
 _LATER = -1
 # What a worker calls a job that it runs.
 _UNDER_WAY = ("executing", "long-running")
@@ -99,7 +99,7 @@ class Cluster:
     def submit(self, job: Job) -> int:
         """Start a job; the ticket to ask for its report with."""
         self._next += 1
-        key, urgency = f"{self._name}-{self._next}", _LATER if job.watch == "fresh" else 0
+        key, urgency = f"{self._name}-{self._next}", _LATER if job.patient else 0
         with self._there():
             self._futures[self._next] = self._client.submit(
                 _run, self._name, self._modules, to_json(job), key=key, pure=False, priority=urgency

@@ -57,7 +57,7 @@ class Job:
     are imported from, the script's own first; `network` lets it use the network. `protection` is what guards the run:
     "kernel" what the kernel can enforce, and the audit hook, "audit" the hook alone, "off" nothing but limits.
     `stdin` is what it reads as standard input, decoded by `os.fsdecode`. `seed` is what the random generators begin
-    with (None: with what they have in the warm process).
+    with (None: with what they have in the warm process). `patient`: whenever others could run, they go first.
 
     `watch`: "plain" runs without instrumentation, "trace" diagnoses the failure, "poll" watches the version of the
     tensors in `hint` per executed line, "observe" records what ran, "capture" describes the values at the steps named
@@ -82,6 +82,7 @@ class Job:
     watch: Watch = "plain"
     hint: dict[str, Any] = dataclasses.field(default_factory=dict)
     limits: Limits = Limits()
+    patient: bool = False
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ _LARGEST_REPORT = 16 << 20
 _PRINTED = "printed-by-the-program"
 # How often, in seconds, is looked at what plain interpreters have printed.
 _GLANCE = 0.05
-# How nice a plain interpreter is to the candidates: it imports PyTorch for seconds, while they take milliseconds.
+# How nice a patient job is to others.
 _PATIENT = 10
 # How often the kernel is asked for that: it answers one process in a tenth of a second.
 _ATTEMPTS = 10
@@ -312,7 +312,7 @@ def _run_child(job: Job, folder: str, pipe: int, parent: int) -> NoReturn:
         guard.become_subreaper()  # a process that goes on without its parent stays recognisable as this program's
         os.closerange(3, pipe)  # the client's socket and the other children's pipes are not the program's business
         os.closerange(pipe + 1, 4096)
-        if job.watch == "fresh":
+        if job.patient:
             _stand_back()
         root = _enter(job, folder)
         written: dict[str, None] = {}
@@ -380,7 +380,7 @@ def _restrict(job: Job, folder: str, written: dict[str, None]) -> str:
 
 
 def _stand_back() -> None:
-    """Let candidates go first, also where the kernel weighs sessions (Linux: autogroups) and not single processes."""
+    """Let others go first, also where the kernel weighs sessions (Linux: autogroups) and not single processes."""
     os.nice(_PATIENT)
     for _ in range(_ATTEMPTS):
         try:
