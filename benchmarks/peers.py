@@ -6,7 +6,10 @@ The others get what their users would write: a script that runs `python candidat
 notes each call and keeps each candidate that holds, so that a reducer stopped at the cap counts with its smallest one.
 Afterwards shrinkrepro explains each result: has it the same graph node, attribute and in-place operator as the
 original? X.json is written after every measurement; what it holds already is not measured again. Prints a table in
-Markdown, and how many times faster shrinkrepro is. Only cases of one file are taken: few of the others reduce folders.
+Markdown, and how many times faster shrinkrepro is.
+
+Only cases of one file are taken: few of the others reduce folders. A script that deletes files is left out: the others
+run their candidates unprotected, and half of a path may be the path of something else.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ from shrinkrepro.program.source import count_tokens
 ROOT = Path(__file__).resolve().parents[1]
 OURS = "shrinkrepro"
 CANDIDATE = "candidate.py"
+_DELETES = "writes-and-deletes-files"
 SLACK = 10  # a candidate may take so many times as long as the script itself
 
 _INTERESTING = """\
@@ -148,8 +152,10 @@ class Ended:
     text: str | None
 
 
-def one_file(case: Path, told: Mapping[str, Any]) -> bool:
-    """Whether the case is a plain script that needs nothing but itself."""
+def suitable(case: Path, told: Mapping[str, Any]) -> bool:
+    """Whether the case is a plain script that needs nothing but itself, and deletes no files."""
+    if _DELETES in told.get("features", []):
+        return False
     beside = {path.name for path in case.iterdir()} - {"case.toml", "golden.py", "fix.patch", told["entry"]}
     beside = {name for name in beside if not name.startswith("fix-only-") and name != "__pycache__"}
     return told["entry"].endswith(".py") and not beside and {"module", "stdin", "network"}.isdisjoint(told)
@@ -401,7 +407,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the reducer that is running ends with us
-    chosen = {case.name: case for case in cases(options.only) if one_file(case, labels(case))}
+    chosen = {case.name: case for case in cases(options.only) if suitable(case, labels(case))}
     found, absent = installed([tool for tool in options.tools if tool != OURS], options.peers)
     for name in absent:
         print(f"{name}: not installed, skipped", flush=True)

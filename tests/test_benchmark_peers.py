@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -141,14 +142,16 @@ def test_the_driver_runs_in_the_environment_of_the_command_that_was_found() -> N
         ({}, ["data.json"], False),
         ({"module": "train"}, [], False),
         ({"entry": "train.ipynb"}, [], False),
+        ({"features": ["swallowed"]}, [], True),
+        ({"features": ["writes-and-deletes-files"]}, [], False),
     ],
 )
-def test_only_cases_of_one_file_are_taken(case: Path, told: dict[str, str], beside: list[str], taken: bool) -> None:
+def test_only_cases_of_one_file_are_taken(case: Path, told: dict[str, Any], beside: list[str], taken: bool) -> None:
     for name in beside:
         (case / name).write_text("", encoding="utf-8")
     if "entry" in told:
         (case / "train.py").rename(case / told["entry"])
-    assert peers.one_file(case, {"entry": "train.py", **told}) is taken
+    assert peers.suitable(case, {"entry": "train.py", **told}) is taken
 
 
 def test_a_culprit_is_the_same_other_or_nothing() -> None:
