@@ -126,7 +126,7 @@ class Row:
 
     `plain` is what one run of the script took just before, `before` the script's tokens, `tokens` those of the result
     (None: there is none), `tests` the candidates run, `load` the mean load of the machine at the start and the end.
-    `culprit` is "same", "other" or "nothing".
+    `culprit` is what `verdict` says.
     """
 
     case: str
@@ -276,10 +276,13 @@ def suspect(document: Mapping[str, Any]) -> Suspect | None:
 
 
 def verdict(original: Suspect | None, found: Suspect | None) -> str:
-    """Whether a result has the culprit of the original: "same" or "other"; "nothing" where it has none."""
+    """Whether a result has the culprit of the original: "same", or "other" and which; "nothing" where it has none."""
     if found is None:
         return "nothing"
-    return "same" if found == original else "other"
+    if found == original:
+        return "same"
+    node, attribute, operator = found
+    return f"other: {node or 'hidden'}.{attribute or 'hidden'} by {operator or 'no call'}"
 
 
 def explained(text: str, told: Mapping[str, Any], arguments: Sequence[str]) -> Suspect | None:

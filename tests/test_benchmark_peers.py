@@ -162,7 +162,9 @@ def test_a_culprit_is_the_same_other_or_nothing() -> None:
     original = peers.suspect(document)
     assert original == ("SigmoidBackward0", "_saved_result", "add_")
     assert peers.verdict(original, original) == "same"
-    assert peers.verdict(original, ("SigmoidBackward0", "_saved_result", "mul_")) == "other"
+    other = ("SigmoidBackward0", "_saved_result", "mul_")
+    assert peers.verdict(original, other) == "other: SigmoidBackward0._saved_result by mul_"
+    assert peers.verdict(original, (None, None, "")) == "other: hidden.hidden by no call"
     assert peers.verdict(original, peers.suspect({"schema": 1, "status": "no-failure", "error": "…"})) == "nothing"
 
 
