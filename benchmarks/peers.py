@@ -354,7 +354,7 @@ def missing(wanted: Iterable[tuple[str, str]], rows: Collection[Row], cap: float
 
 def ratios(rows: Collection[Row]) -> Iterator[tuple[Row, Row | None]]:
     """Each row of ours that has a result, with the fastest other tool whose result on that case is not smaller."""
-    for own in rows:
+    for own in sorted(rows, key=lambda row: row.case):
         if own.tool != OURS or own.tokens is None:
             continue
         others = [
