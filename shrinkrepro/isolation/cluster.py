@@ -179,10 +179,14 @@ class Cluster:
                 raise _unusable(fault)
 
     def _without_us(self) -> list[str]:
-        """Where this package is not installed. Python itself is asked: nothing of ours can be sent there before."""
-        found: dict[str, object] = self._client.run(find_spec, "shrinkrepro", on_error="ignore")
-        lacking = [f"the worker {worker}" for worker, spec in found.items() if spec is None]
-        if self._client.run_on_scheduler(find_spec, "shrinkrepro") is None:
+        """Where this package is not installed."""
+
+        def there() -> bool:  # a function within another one is sent as code: nothing of ours is imported for it
+            return find_spec("shrinkrepro") is not None
+
+        found: dict[str, bool] = self._client.run(there, on_error="ignore")
+        lacking = [f"the worker {worker}" for worker, known in found.items() if not known]
+        if not self._client.run_on_scheduler(there):
             lacking.append(f"the scheduler at {self._address}")
         return lacking
 

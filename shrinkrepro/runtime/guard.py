@@ -98,6 +98,9 @@ def restrict(
         network=network,
         kernel=version > 0,
     )
+    if not version:
+        for module in _STARTERS:
+            sys.modules.pop(module, None)  # so that it is imported, and refused, even where it was there before
     sys.addaudithook(_hook(policy, written))
     return _phrase(version, offered, bounds, network=network, layered=bool(layered))
 
@@ -277,6 +280,8 @@ def _least(current: int, bound: int) -> int:
 # ---- audit hook ------------------------------------------------------------------------------------------------
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC
+# Neither of them announces by an event of its own that it starts a new interpreter: their import is refused.
+_STARTERS = ("multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver")
 _WRITES = "the run may write only in its scratch folder"
 _SECRET = "secrets are hidden from the run"
 _PROGRAMS = "without Landlock the run may not start other programs"
@@ -501,8 +506,6 @@ def _network_checks(policy: _Policy) -> dict[str, _Check]:
 
 def _program_checks(policy: _Policy) -> dict[str, _Check]:
     """The doors by which native code that the hook does not see would come in."""
-    # Neither of them announces by an event of its own that it starts a new interpreter.
-    starters = ("multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver")
 
     def started(program: Any, *_rest: Any) -> None:
         _refuse(_PROGRAMS, program)
@@ -511,7 +514,7 @@ def _program_checks(policy: _Policy) -> dict[str, _Check]:
         _refuse(_PROGRAMS, program)
 
     def imported(module: str, *_rest: Any) -> None:
-        if module in starters:
+        if module in _STARTERS:
             _refuse(_PROGRAMS, sys.executable)
 
     events = (

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import importlib
 import json
 import multiprocessing
 import os
@@ -407,7 +408,10 @@ def test_without_landlock_no_other_program_starts(start: Callable[[], object], s
     assert ended.text.startswith("[Errno 13] without Landlock the run may not start other programs")
 
 
-def test_without_landlock_no_fresh_interpreter_starts(scratch: Path) -> None:
+@pytest.mark.parametrize("before", ["multiprocessing.process", "multiprocessing.popen_spawn_posix"])
+def test_without_landlock_no_fresh_interpreter_starts(scratch: Path, before: str) -> None:
+    importlib.import_module(before)
+
     def spawn() -> None:
         multiprocessing.get_context("spawn").Process(target=os.getpid).start()
 
