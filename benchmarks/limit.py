@@ -20,11 +20,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from corpus.cases import cases, command, labels, surroundings
+from corpus.cases import cases, command, is_plain_script, labels, surroundings
 from shrinkrepro.diagnosis import diagnose
 from shrinkrepro.facts import Facts
 from shrinkrepro.isolation.workers import Workers
@@ -91,19 +90,13 @@ def measured(case: Path, zygote: Zygote, jobs: int) -> Measured:
         return Measured(plain, seconds, time.perf_counter() - started, len(left))
 
 
-def _special(told: dict[str, Any]) -> bool:
-    return not {"module", "stdin", "network"}.isdisjoint(told)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args(arguments)
     # a notebook cannot be run plainly; the few others that are no plain scripts are left out
-    chosen = [
-        case for case in cases(options.only) if labels(case)["entry"].endswith(".py") and not _special(labels(case))
-    ]
+    chosen = [case for case in cases(options.only) if is_plain_script(labels(case))]
     rows = []
     print(f"{'case':36} {'plain':>6} {'limit':>6} {'command':>7} {'patches':>7} {'against limit':>13} {'plain':>6}")
     with Zygote() as zygote:

@@ -32,7 +32,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from corpus.cases import cases, labels, surroundings
+from corpus.cases import cases, is_plain_script, labels, surroundings
 from shrinkrepro.program.source import count_tokens
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -158,7 +158,7 @@ def suitable(case: Path, told: Mapping[str, Any]) -> bool:
         return False
     beside = {path.name for path in case.iterdir()} - {"case.toml", "golden.py", "fix.patch", told["entry"]}
     beside = {name for name in beside if not name.startswith("fix-only-") and name != "__pycache__"}
-    return told["entry"].endswith(".py") and not beside and {"module", "stdin", "network"}.isdisjoint(told)
+    return is_plain_script(told) and not beside
 
 
 def installed(names: Iterable[str], folders: Sequence[Path]) -> tuple[dict[str, str], list[str]]:

@@ -105,7 +105,7 @@ MUTATIONS = [
         ("self._judged[candidate.texts] = judgement", "pass"),
         ("report.seconds * self.slack + self.grace", "report.seconds + self.grace"),
         ("return in_empty_folder(job) if self._alone else job", "return job"),
-        ("return failure is not None and self.target.differs(failure) is None", "return True"),
+        ("return failure is not None and self.differs(failure) is None", "return True"),
     ),
     *_of(
         "program/edit.py",

@@ -50,6 +50,11 @@ def command(told: Mapping[str, Any]) -> list[str]:
     return [sys.executable, *(["-m", told["module"]] if "module" in told else [told["entry"]]), *told["args"]]
 
 
+def is_plain_script(told: Mapping[str, Any]) -> bool:
+    """Whether a case with these labels is a Python file, started by its path, without input and network."""
+    return told["entry"].endswith(".py") and {"module", "stdin", "network"}.isdisjoint(told)
+
+
 def surroundings(told: Mapping[str, Any]) -> dict[str, str]:
     """The environment variables of a plain run of a case with these labels."""
     return {**os.environ, "OMP_NUM_THREADS": "1", **dict(pair.split("=", 1) for pair in told.get("environment", []))}

@@ -61,6 +61,11 @@ class Target:
             return "the tensor has become empty"
         return None
 
+    def shown_by(self, report: Report) -> bool:
+        """Whether a run ended with an error that may be the one to keep."""
+        failure = parse(report.failure or "")
+        return failure is not None and self.differs(failure) is None
+
     def drifted(self, candidate: Program, found: Diagnosis) -> str | None:
         """How the failure of `candidate`, traced as `found`, is not the one to keep; None when it is."""
         known = self.diagnosis
@@ -212,9 +217,7 @@ class Oracle:
         return in_empty_folder(job) if self._alone else job
 
     def _holds_alone(self, program: Program) -> bool:
-        report = self.workers.run(in_empty_folder(self._job(program, "plain")))
-        failure = parse(report.failure or "")
-        return failure is not None and self.target.differs(failure) is None
+        return self.target.shown_by(self.workers.run(in_empty_folder(self._job(program, "plain"))))
 
 
 def in_empty_folder(job: Job) -> Job:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from shrinkrepro.failure import parse
 from shrinkrepro.isolation.workers import Begun, Workers
 from shrinkrepro.oracle import Target, job_for
 from shrinkrepro.program.layout import laid_out
 from shrinkrepro.program.source import Program
 from shrinkrepro.reduction.engine import Adopted, Judged
-from shrinkrepro.runtime.messages import NOWHERE, Limits, Report
+from shrinkrepro.runtime.messages import NOWHERE, Limits
 
 __all__ = ["SEEDS", "Foresight", "Verification", "last_holding"]
 
@@ -39,7 +38,7 @@ class Verification:
 
     def holds(self, begun: Begun) -> bool:
         """Whether all runs that were begun fail as `target` says; waits for them."""
-        return all(_shows(report, self.target) for report in begun.reports())
+        return all(map(self.target.shown_by, begun.reports()))
 
     def holds_in_its_folder(self, program: Program) -> bool:
         """Whether the program, where its folder and arguments are, fails as `target` says."""
@@ -101,8 +100,3 @@ def last_holding(count: int, holds: Callable[[int], bool]) -> int | None:
         middle = (good + bad) // 2
         good, bad = (middle, bad) if holds(middle) else (good, middle)
     return good
-
-
-def _shows(report: Report, target: Target) -> bool:
-    failure = parse(report.failure or "")
-    return failure is not None and target.differs(failure) is None

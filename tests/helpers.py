@@ -1,4 +1,4 @@
-"""A reduction without processes: the failure is whatever a predicate on the text says."""
+"""A script that fails, and a reduction without processes: its failure is whatever a predicate on the text says."""
 
 from __future__ import annotations
 
@@ -11,6 +11,16 @@ from shrinkrepro.reduction.engine import Budget, Event, Pass, Reduction, Stopped
 
 Predicate = Callable[[str], bool]
 UNBOUNDED = Budget()
+
+# A script that fails, with a line that the failure does not need.
+SCRIPT = """\
+import torch
+x = torch.ones(1, requires_grad=True)
+print("noise")
+y = x.exp()
+y += 1
+y.sum().backward()
+"""
 
 
 class FakeOracle:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import SCRIPT
 from json_schema import problems
 
 import shrinkrepro
@@ -17,15 +18,6 @@ from shrinkrepro.errors import Exit
 from shrinkrepro.journal import Journal, journals
 from shrinkrepro.program.source import Invocation, Program, Size, SourceFile
 from shrinkrepro.runtime import guard
-
-SCRIPT = """\
-import torch
-x = torch.ones(1, requires_grad=True)
-print("noise")
-y = x.exp()
-y += 1
-y.sum().backward()
-"""
 
 
 @pytest.fixture

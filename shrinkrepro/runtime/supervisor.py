@@ -290,13 +290,13 @@ def import_all(names: Sequence[str]) -> dict[str, str]:
         for instrument in _INSTRUMENTS:
             importlib.import_module(f"shrinkrepro.runtime.{instrument}")
     _settle()
+    gc.enable()
     return failed
 
 
 def _settle() -> None:
     """Make forks cheap: move everything out of the garbage collector's sight, so that children don't copy pages."""
     gc.freeze()
-    gc.enable()
     pages.collapse()
 
 

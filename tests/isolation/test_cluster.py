@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from helpers import SCRIPT
+from sandbox import within
 
 from shrinkrepro.cli import main
 from shrinkrepro.errors import Exit, ShrinkReproError
@@ -31,14 +33,6 @@ from shrinkrepro.isolation.cluster import Cluster  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs the process tree")
 
-SCRIPT = """\
-import torch
-x = torch.ones(1, requires_grad=True)
-print("noise")
-y = x.exp()
-y += 1
-y.sum().backward()
-"""
 ENDLESS = "import time\nwhile True: time.sleep(1)\n"
 NOTED = "import os, time\nos.write(os.open({path!r}, os.O_WRONLY | os.O_APPEND), b'begun ')\n"
 KILL_THE_WORKER = """
@@ -89,14 +83,6 @@ def workers(cluster: Cluster) -> list[int]:
 def below(processes: list[int]) -> set[int]:
     """What the processes have started and has not ended."""
     return {child for process in processes for child in guard.descendants(process)}
-
-
-def within(seconds: float, condition: Callable[[], bool]) -> bool:
-    """Whether the condition becomes true in time."""
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return condition()
 
 
 def told(result: Result) -> object:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sandbox import within
 
 from shrinkrepro.isolation.keeper import Keeper
 from shrinkrepro.isolation.zygote import Zygote
@@ -27,14 +28,6 @@ def keeper() -> Iterator[Keeper]:
 
 def job(folder: Path, text: str) -> Job:
     return Job({"a.py": text}, str(folder), "a.py", str(folder), limits=Limits(wall=60.0, cpu=60.0))
-
-
-def within(seconds: float, condition: Callable[[], bool]) -> bool:
-    """Whether the condition becomes true in time."""
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return condition()
 
 
 class Zygotes:

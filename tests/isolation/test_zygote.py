@@ -11,12 +11,13 @@ import tempfile
 import textwrap
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sandbox import within
 
 from shrinkrepro.isolation.zygote import Zygote
 from shrinkrepro.runtime import guard
@@ -80,16 +81,6 @@ def told(zygote: Zygote, folder: Path, setup: str, expression: str, **details: A
     report = run(zygote, job(folder, textwrap.dedent(setup) + TELL.format(expression), **details))
     assert report.error_type == "Exception", report
     return json.loads(report.error or "")
-
-
-def within(seconds: float, condition: Callable[[], bool]) -> bool:
-    """Whether the condition becomes true in time."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 # ---- how a run ends --------------------------------------------------------------------------------------------
