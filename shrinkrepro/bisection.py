@@ -20,7 +20,7 @@ from shrinkrepro.facts import Facts
 from shrinkrepro.failure import VersionMismatch
 from shrinkrepro.isolation.workers import Workers
 from shrinkrepro.oracle import job_for
-from shrinkrepro.program.check import invalid, unbound_names
+from shrinkrepro.program.check import invalid
 from shrinkrepro.program.edit import Conflict, Patch
 from shrinkrepro.program.source import Program
 from shrinkrepro.program.tree import parse
@@ -243,7 +243,6 @@ def _proposals(trials: Trials, state: _State) -> Iterator[tuple[Repair, Program,
     Repairs that make nothing that can run are left out.
     """
     facts = Facts(state.program, state.diagnosis, lambda: trials.observe(state.program))
-    allowed = frozenset(name for file in state.program for name in unbound_names(file.text))
     for family in repairs(facts, state.trace):
         candidates: list[tuple[Repair, Program]] = []
         for repair in family:
@@ -251,7 +250,7 @@ def _proposals(trials: Trials, state: _State) -> Iterator[tuple[Repair, Program,
                 candidate = repair.patch.apply(state.program)
             except Conflict:
                 continue
-            if candidate.texts != state.program.texts and invalid(candidate, allowed) is None:
+            if candidate.texts != state.program.texts and invalid(candidate, state.program) is None:
                 candidates.append((_as_written(trials.program, state.program, repair), candidate))
         for position, (repair, candidate) in enumerate(candidates, 1):
             yield repair, candidate, [program for _, program in candidates[position:]]

@@ -10,7 +10,7 @@ from typing import Literal
 from shrinkrepro.diagnosis import Diagnosis, Statement, diagnose
 from shrinkrepro.failure import VersionMismatch, parse, same_error
 from shrinkrepro.isolation.workers import Workers
-from shrinkrepro.program.check import invalid, unbound_names
+from shrinkrepro.program.check import invalid
 from shrinkrepro.program.source import Program, original_lines
 from shrinkrepro.runtime.messages import NOWHERE, Job, Limits, Report, Watch
 
@@ -28,7 +28,7 @@ class Verdict(Enum):
     PASSED = "no error"
     TIMEOUT = "stopped at its time limit"
     KILLED = "killed"
-    INVALID = "not valid Python, or reads a name that nothing binds"
+    INVALID = "not valid Python, or visibly wrong"
 
 
 @dataclass(frozen=True)
@@ -151,11 +151,7 @@ class Oracle:
     grace: float = 3.0
     counts: Counts = field(default_factory=Counts)
     _judged: dict[tuple[tuple[str, str], ...], Judgement] = field(default_factory=dict)
-    _allowed: frozenset[str] = frozenset()
     _alone: bool = False
-
-    def __post_init__(self) -> None:
-        self._allowed = frozenset(name for file in self.target.original for name in unbound_names(file.text))
 
     def judge(self, candidate: Program, ahead: Iterable[Program] = ()) -> Judgement:
         """The judgement on a candidate. `ahead` are those that may be asked for next: idle workers start on them."""
@@ -163,7 +159,7 @@ class Oracle:
         if known is not None:
             self.counts.cached += 1
             return known
-        problem = invalid(candidate, self._allowed)
+        problem = invalid(candidate, self.target.original)
         if problem is not None:
             self.counts.rejected_unrun += 1
             judgement = Judgement(Verdict.INVALID, problem)
@@ -208,7 +204,7 @@ class Oracle:
     def _jobs(self, programs: Iterable[Program]) -> Iterable[Job]:
         """The jobs worth starting early: not judged yet and not invalid. Lazily, as long as workers are idle."""
         for program in programs:
-            if program.texts not in self._judged and invalid(program, self._allowed) is None:
+            if program.texts not in self._judged and invalid(program, self.target.original) is None:
                 yield self._job(program, "plain")
 
     def _job(self, program: Program, watch: Watch) -> Job:

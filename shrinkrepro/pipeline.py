@@ -490,6 +490,9 @@ def _twin(reduced: Reduced, workers: Workers, limits: Limits) -> Program | None:
 
     for patch in twins(program, Facts(program, reduced.diagnosis, observe)):
         candidate = patch.apply(program)
-        if invalid(candidate) is None and workers.run(job_for(candidate, "plain", limits)).outcome == "finished":
+        if (
+            invalid(candidate, program) is None
+            and workers.run(job_for(candidate, "plain", limits)).outcome == "finished"
+        ):
             return candidate
     return None

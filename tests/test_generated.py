@@ -7,13 +7,14 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from corpus.generate.checks import as_program, diagnosed, differential, patches, reduced
+from corpus.generate.checks import as_program, diagnosed, differential, needless, patches, reduced
 from corpus.generate.programs import outcome, program, programs
 from corpus.generate.shared import Shared
 from corpus.generate.smallest import failing_pair, smallest
 from corpus.generate.truth import Generated, Place
 from shrinkrepro.errors import Exit, ShrinkReproError
 from shrinkrepro.pipeline import Options, explain, reduce
+from shrinkrepro.program.source import Program
 
 FEW = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 SEED = 20
@@ -162,3 +163,53 @@ def test_two_workers_come_to_the_same_result_as_one(backend: Shared) -> None:
     generated = as_program(program(SEED, 2, moves=30))
     results = [reduce(generated, Options(timeout=60, jobs=jobs), start=backend).reduced for jobs in (1, 2)]
     assert [result and result.program.texts for result in results][1:] == [results[0] and results[0].program.texts]
+
+
+GATE = """\
+import torch
+
+class Gate(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a, b)
+        return a * b
+
+    @staticmethod
+    def backward(ctx, grad):
+        a, b = ctx.saved_tensors
+        return grad * b, grad * a
+
+x = torch.ones(3, requires_grad=True)
+y = Gate.apply(x, x)
+with torch.no_grad():
+    x.add_(1)
+y.sum().backward()
+"""
+
+MARKED = """\
+import torch
+
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        x.mul_(2)
+        ctx.mark_dirty(x)
+        return x
+
+x = torch.ones(1, requires_grad=True) * 1
+y = x.sin()
+Twice.apply(x)
+y.backward()
+"""
+
+
+@pytest.mark.slow
+def test_a_reduced_custom_function_still_has_a_gradient_for_each_input(backend: Shared) -> None:
+    result = reduce(Program.of(GATE), OPTIONS, start=backend)
+    assert result.twin is not None
+
+
+def test_where_another_write_would_fail_in_the_same_words_the_culprit_is_not_needless(backend: Shared) -> None:
+    diagnosis = explain(Program.of(MARKED), OPTIONS, start=backend).diagnosis
+    message = diagnosis.failure.message
+    assert (needless(MARKED, message, None), needless(MARKED, message, diagnosis.culprit)) == (["x.mul_(2)"], [])

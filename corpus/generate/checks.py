@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import itertools
 from typing import Any
 
@@ -19,7 +18,7 @@ from shrinkrepro.failure import parse, same_error
 from shrinkrepro.oracle import descent, job_for
 from shrinkrepro.passes import PASSES
 from shrinkrepro.pipeline import Options, bisect, explain, reduce
-from shrinkrepro.program.check import invalid, unbound_names
+from shrinkrepro.program.check import syntax_problem
 from shrinkrepro.program.source import Invocation, Program, SourceFile
 from shrinkrepro.runtime.messages import Limits
 
@@ -87,21 +86,11 @@ def patches(generated: Generated, backend: Shared, most: int = 20) -> list[str]:
     for step in PASSES:
         for patch in itertools.islice(step(program, facts), most):
             candidate = patch.apply(program)
-            problem = invalid(candidate, _anything(candidate))
-            if problem is not None:
-                findings.append(f"{step.__name__}, {patch.label}: {problem}")
+            problems = [problem for file in candidate if (problem := syntax_problem(file.text)) is not None]
+            findings += [f"{step.__name__}, {patch.label}: {problem}" for problem in problems]
             if not _traceable(candidate, program):
                 findings.append(f"{step.__name__}, {patch.label}: text that is not what it was copied from")
     return findings
-
-
-def _anything(program: Program) -> frozenset[str]:
-    """The names that a candidate reads and does not bind: no matter here, where only the syntax counts."""
-    found: set[str] = set()
-    for file in program:
-        with contextlib.suppress(SyntaxError):
-            found |= unbound_names(file.text)
-    return frozenset(found)
 
 
 def _traceable(candidate: Program, original: Program) -> bool:
@@ -113,18 +102,25 @@ def _traceable(candidate: Program, original: Program) -> bool:
     )
 
 
-def needless(text: str, message: str) -> list[str]:
-    """The statements of a program of one file without which it fails in the same words; there should be none."""
+def needless(text: str, message: str, culprit: Statement | None) -> list[str]:
+    """The statements of a program of one file without which it fails in the same words; there should be none.
+
+    Without the culprit another write may fail in the same words, which is why that one is left out.
+    """
     failure = parse(message)
     found: list[str] = []
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.stmt) and not isinstance(node, ast.Pass):
+        if isinstance(node, ast.stmt) and not isinstance(node, ast.Pass) and not _stands_at(culprit, node):
             lines = text.splitlines()
             lines[node.lineno - 1 : node.end_lineno] = [" " * node.col_offset + "pass"]
             problem = parse(outcome({ENTRY: "\n".join(lines) + "\n"}) or "")
             if failure is not None and problem is not None and same_error(problem, failure):
                 found.append(ast.unparse(node))
     return found
+
+
+def _stands_at(statement: Statement | None, node: ast.stmt) -> bool:
+    return statement is not None and (node.lineno, node.col_offset) == (statement.line, statement.column)
 
 
 def reduced(generated: Generated, backend: Shared) -> Outcome:
@@ -157,7 +153,7 @@ def reduced(generated: Generated, backend: Shared) -> Outcome:
         findings.append("no twin")
     texts = [file.text for file in program]
     if len(texts) == 1:
-        findings += [f"needless: {statement}" for statement in needless(texts[0], found.failure.message)]
+        findings += [f"needless: {statement}" for statement in needless(texts[0], found.failure.message, found.culprit)]
     reference = smallest(truth)
     figures |= {
         "node": truth.node,

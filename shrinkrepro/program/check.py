@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 from functools import lru_cache
 
+from shrinkrepro.program.gradients import miscounted
 from shrinkrepro.program.source import Program
 
 _BUILTIN = frozenset(dir(builtins)) | {
@@ -24,24 +25,33 @@ _BUILTIN = frozenset(dir(builtins)) | {
 }
 
 
-def invalid(program: Program, allowed: frozenset[str] = frozenset()) -> str | None:
-    """Why the program cannot run: a file does not compile, or a name that is read is bound nowhere in its file.
+def invalid(program: Program, original: Program | None = None) -> str | None:
+    """Why the program cannot work: a file does not compile, reads a name that it binds nowhere, or miscounts gradients.
 
-    `allowed` are names that the original program already read without binding them in sight (set by `exec`, say).
-    None when nothing speaks against a run.
+    What already stands in a file of the `original` program is no reason (a name set by `exec`, say). None when nothing
+    speaks against a run.
     """
+    texts = [file.text for file in original or ()]
+    known = frozenset(name for text in texts for name in unbound_names(text))
+    miscounting = frozenset(name for text in texts for name in miscounted(text))
     for file in program:
-        problem = _syntax_problem(file.text)
+        problem = syntax_problem(file.text)
         if problem is not None:
             return problem
-        unbound = unbound_names(file.text) - allowed
+        unbound = unbound_names(file.text) - known
         if unbound:
             return f"{file.path}: {', '.join(sorted(unbound))} bound nowhere"
+        wrong = miscounted(file.text) - miscounting
+        if wrong:
+            return (
+                f"{file.path}: {', '.join(sorted(wrong))} needs another number of gradients than its backward returns"
+            )
     return None
 
 
 @lru_cache(maxsize=4096)
-def _syntax_problem(text: str) -> str | None:
+def syntax_problem(text: str) -> str | None:
+    """Why `text` does not compile; None when it does."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)
