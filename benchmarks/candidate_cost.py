@@ -10,7 +10,6 @@ divided by its size.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from shrinkrepro.isolation.workers import Workers
+from shrinkrepro.isolation.workers import Workers, processors
 from shrinkrepro.isolation.zygote import Zygote
 from shrinkrepro.oracle import in_empty_folder, job_for
 from shrinkrepro.program.load import load_script
@@ -100,7 +99,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--script", default=str(CASE / "train.py"))
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--jobs", type=int, default=processors())
     options = parser.parse_args()
     script = job_for(load_script(options.script))
     golden = in_empty_folder(job_for(load_script(str(Path(options.script).with_name("golden.py")))))

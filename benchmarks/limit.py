@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -26,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from corpus.cases import cases, command, is_plain_script, labels, surroundings
 from shrinkrepro.diagnosis import diagnose
 from shrinkrepro.facts import Facts
-from shrinkrepro.isolation.workers import Workers
+from shrinkrepro.isolation.workers import Workers, processors
 from shrinkrepro.isolation.zygote import Zygote
 from shrinkrepro.oracle import job_for
 from shrinkrepro.passes import PASSES
@@ -93,7 +92,7 @@ def measured(case: Path, zygote: Zygote, jobs: int) -> Measured:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", default=[])
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--jobs", type=int, default=processors())
     options = parser.parse_args(arguments)
     # a notebook cannot be run plainly; the few others that are no plain scripts are left out
     chosen = [case for case in cases(options.only) if is_plain_script(labels(case))]

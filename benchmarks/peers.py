@@ -33,6 +33,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from corpus.cases import cases, is_plain_script, labels, surroundings
+from shrinkrepro.isolation.workers import processors
 from shrinkrepro.program.source import count_tokens
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -94,7 +95,7 @@ class Peer:
 
 
 def _jobs() -> str:
-    return str(os.cpu_count() or 1)
+    return str(processors())
 
 
 PEERS = {

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import statistics
 import tempfile
 import time
@@ -20,6 +19,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from shrinkrepro.isolation.workers import processors
 from shrinkrepro.isolation.zygote import Zygote
 from shrinkrepro.pipeline import Options, reduce
 from shrinkrepro.program.load import load_script
@@ -125,7 +125,7 @@ def slope(sizes: Sequence[float], costs: Sequence[float]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lines", type=int, nargs="+", default=[50, 200, 800, 3200])
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--jobs", type=int, default=processors())
     options = parser.parse_args()
     print(f"{'lines':>6} {'seconds':>8} {'runs':>6} {'tokens':>6}")
     rows = []

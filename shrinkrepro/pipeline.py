@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import math
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
@@ -20,7 +19,7 @@ from shrinkrepro.freedom import free
 from shrinkrepro.hints import hints
 from shrinkrepro.isolation.backend import Backend
 from shrinkrepro.isolation.persistent import Persistent
-from shrinkrepro.isolation.workers import Begun, Workers
+from shrinkrepro.isolation.workers import Begun, Workers, processors
 from shrinkrepro.isolation.zygote import STARTS_THREADS, Zygote
 from shrinkrepro.oracle import Counts, Oracle, Sameness, Target, job_for
 from shrinkrepro.passes import LATE, PASSES
@@ -227,7 +226,7 @@ class _Look:
 
 def _workers(backend: Backend, options: Options) -> Workers:
     patient = backend if options.tries == 1 else Persistent(backend, options.tries)
-    return Workers(patient, options.jobs or os.cpu_count() or 1)
+    return Workers(patient, options.jobs or processors())
 
 
 def _tell(listeners: Iterable[Listener], event: Event) -> None:
@@ -246,7 +245,7 @@ def _look(program: Program, options: Options, backend: Backend, workers: Workers
 
 
 def _generous(options: Options) -> Limits:
-    return Limits(wall=options.timeout, cpu=options.timeout * (os.cpu_count() or 1))
+    return Limits(wall=options.timeout, cpu=options.timeout * processors())
 
 
 def _pinned(look: _Look, workers: Workers) -> _Look:

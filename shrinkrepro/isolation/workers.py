@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,13 @@ class Begun:
 
     reports: Callable[[], list[Report]]
     cancel: Callable[[], None]
+
+
+def processors() -> int:
+    """How many processors this process may use: fewer than the machine has under `taskset`, cpusets or Slurm."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1  # macOS and Windows
 
 
 class Workers:

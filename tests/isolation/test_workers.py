@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from isolation.fakes import FakeBackend
 
-from shrinkrepro.isolation.workers import Workers
+from shrinkrepro.isolation.workers import Workers, processors
 from shrinkrepro.runtime.messages import Job, Report
 
 
@@ -110,3 +112,16 @@ def test_one_worker_begins_only_when_asked_for_the_reports(backend: FakeBackend)
 def test_what_was_begun_can_be_cancelled(backend: FakeBackend) -> None:
     Workers(backend, 2).begin([job("a"), job("b")]).cancel()
     assert names(backend.cancelled) == ["a", "b"]
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no such limit here")
+def test_processors_that_this_process_may_not_use_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3, 7})
+    assert processors() == 2
+
+
+def test_where_no_such_limit_can_be_asked_for_all_processors_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    assert processors() == 64
